@@ -9,7 +9,7 @@
 /// so that a daemon never adopts maps of another layout.
 pub const ABI: u32 = 1;
 
-/// Nanoseconds in one tick of `/proc/PID/stat` (USER_HZ is 100 on every
+/// Nanoseconds in one tick of `/proc/PID/stat` (`USER_HZ` is 100 on every
 /// architecture that Linux exposes to user space).
 pub const NS_PER_TICK: u64 = 10_000_000;
 

@@ -1,1 +1,19 @@
-//! placeholder
+//! tracker finds and ends every process that a command left behind.
+//!
+//! A process is `(pid, start time)` everywhere in this crate
+//! ([`process::ProcessId`]); nothing is ever signalled by a bare pid or by its
+//! process group. Who belongs to a session is recorded when a process is
+//! created ([`source`]), kept in a map that remembers the dead ancestors of the
+//! living ([`lineage`]), and used by a teardown that goes on until nothing is
+//! left ([`reap`]) and says truthfully whether that is proven.
+//!
+//! Dependencies between the modules point one way:
+//! `cli -> embedded -> source, reap -> session -> lineage -> process`.
+
+// pub mod cli;
+// pub mod embedded;
+pub mod lineage;
+pub mod process;
+pub mod reap;
+// pub mod session;
+pub mod source;

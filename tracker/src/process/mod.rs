@@ -1,0 +1,20 @@
+//! Processes of this host: who they are, what `/proc` says of them, and the
+//! only place that signals them.
+
+mod bytes;
+mod cancel;
+mod identity;
+mod pidfd;
+mod proc;
+mod signal;
+mod stat;
+mod time;
+
+pub use bytes::{Escaped, escape};
+pub use cancel::Cancel;
+pub use identity::{ParseProcessIdError, Pid, ProcessId, StartTime};
+pub use pidfd::{Opened, PidFd, PidFdError};
+pub use proc::{Proc, ProcError, Seen};
+pub use signal::{NotSent, SendError, Sender, Signal};
+pub use stat::{ParseStatError, Stat, State};
+pub use time::{Clock, now_boot_ns};

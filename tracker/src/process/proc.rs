@@ -1,0 +1,259 @@
+//! Reading `/proc`. A process that is gone is a value here, not an error.
+
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::identity::{Pid, ProcessId};
+use super::stat::{ParseStatError, Stat};
+use super::time::Clock;
+
+/// An open `/proc`.
+#[derive(Debug)]
+pub struct Proc {
+    dir: OwnedFd,
+    path: PathBuf,
+    clock: Clock,
+}
+
+/// A process that was there when its files were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Who it is. The start time is that of the initial time namespace, so
+    /// [`Stat::start_time`] differs from it inside another one.
+    pub id: ProcessId,
+    /// What `stat` said.
+    pub stat: Stat,
+}
+
+impl Proc {
+    /// Opens `/proc`.
+    pub fn open() -> Result<Proc, ProcError> {
+        Proc::at(Path::new("/proc"))
+    }
+
+    /// Opens a directory that looks like `/proc`.
+    pub fn at(path: &Path) -> Result<Proc, ProcError> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| ProcError::Io {
+            path: path.to_owned(),
+            source: errno.into(),
+        })?;
+        let mut proc = Proc {
+            dir,
+            path: path.to_owned(),
+            clock: Clock::default(),
+        };
+        // A kernel without time namespaces has no such file.
+        proc.clock = Clock::parse(
+            &proc
+                .read("self/timens_offsets")
+                .unwrap_or_default()
+                .unwrap_or_default(),
+        );
+        Ok(proc)
+    }
+
+    /// The clock of this `/proc`.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// All thread group ids that one walk of the directory shows. A walk that
+    /// runs while processes come and go can miss one that was there throughout,
+    /// when the kernel's cursor passes a pid that dies: callers that must not
+    /// miss any walk twice.
+    pub fn pids(&self) -> Result<Vec<Pid>, ProcError> {
+        let entries = Dir::read_from(&self.dir).map_err(|errno| self.error("", errno))?;
+        let mut pids = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|errno| self.error("", errno))?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if let Ok(pid) = name.parse() {
+                pids.push(pid);
+            }
+        }
+        Ok(pids)
+    }
+
+    /// Who has this pid now; `None` when nobody has.
+    pub fn seen(&self, pid: Pid) -> Result<Option<Seen>, ProcError> {
+        let name = format!("{pid}/stat");
+        let Some(text) = self.read(&name)? else {
+            return Ok(None);
+        };
+        let stat = Stat::parse(&text).map_err(|source| ProcError::Parse {
+            path: self.path.join(&name),
+            source,
+        })?;
+        let id = ProcessId::new(stat.pid, self.clock.to_initial(stat.start_time));
+        Ok(Some(Seen { id, stat }))
+    }
+
+    /// `id` as it is now; `None` when it is gone or another process has its pid.
+    pub fn same(&self, id: ProcessId) -> Result<Option<Seen>, ProcError> {
+        Ok(self.seen(id.pid)?.filter(|seen| seen.id == id))
+    }
+
+    /// Whether no thread of `id` is left. A zombie that nobody waits for is dead.
+    pub fn is_dead(&self, id: ProcessId) -> Result<bool, ProcError> {
+        Ok(self.same(id)?.is_none_or(|seen| seen.stat.is_dead()))
+    }
+
+    /// Everybody, by two walks, so that a process which lives throughout is in it.
+    pub fn scan(&self) -> Result<Vec<Seen>, ProcError> {
+        let mut pids = self.pids()?;
+        pids.extend(self.pids()?);
+        pids.sort_unstable();
+        pids.dedup();
+        let mut all = Vec::with_capacity(pids.len());
+        for pid in pids {
+            all.extend(self.seen(pid)?);
+        }
+        Ok(all)
+    }
+
+    /// The arguments of a process, each as bytes; `None` when it is gone, empty
+    /// for kernel threads and zombies. The caller checks the identity around it.
+    pub fn cmdline(&self, pid: Pid) -> Result<Option<Vec<Vec<u8>>>, ProcError> {
+        Ok(self
+            .read(&format!("{pid}/cmdline"))?
+            .map(|text| split_cmdline(&text)))
+    }
+
+    /// The path of the program; `None` when it is gone, has none, or may not be read.
+    pub fn exe(&self, pid: Pid) -> Option<Vec<u8>> {
+        rustix::fs::readlinkat(&self.dir, format!("{pid}/exe"), Vec::new())
+            .ok()
+            .map(std::ffi::CString::into_bytes)
+    }
+
+    /// The real uid, from `status`: the owner of the directory is root for a
+    /// process that is not dumpable.
+    pub fn uid(&self, pid: Pid) -> Result<Option<u32>, ProcError> {
+        Ok(self
+            .read(&format!("{pid}/status"))?
+            .and_then(|text| parse_uid(&text)))
+    }
+
+    /// Reads a file below this `/proc`; `None` when the process is gone.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ProcError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty());
+        let file = match opened {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
+            Err(errno) => return Err(self.error(name, errno)),
+        };
+        let mut text = Vec::with_capacity(512);
+        match std::fs::File::from(file).read_to_end(&mut text) {
+            Ok(_) => Ok(Some(text)),
+            // The process went between the open and the read.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(None),
+            Err(source) => Err(ProcError::Io {
+                path: self.path.join(name),
+                source,
+            }),
+        }
+    }
+
+    fn error(&self, name: &str, errno: Errno) -> ProcError {
+        ProcError::Io {
+            path: self.path.join(name),
+            source: errno.into(),
+        }
+    }
+}
+
+/// Arguments end with NUL; an argument can be empty.
+fn split_cmdline(text: &[u8]) -> Vec<Vec<u8>> {
+    let text = text.strip_suffix(b"\0").unwrap_or(text);
+    if text.is_empty() {
+        return Vec::new();
+    }
+    text.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+}
+
+fn parse_uid(status: &[u8]) -> Option<u32> {
+    let line = status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Uid:"))?;
+    let first = line
+        .split(u8::is_ascii_whitespace)
+        .find(|word| !word.is_empty())?;
+    std::str::from_utf8(first).ok()?.parse().ok()
+}
+
+/// `/proc` could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcError {
+    /// The kernel refused.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// What was read.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The content is not what the manual page says.
+    #[error("cannot parse {}: {source}", path.display())]
+    Parse {
+        /// What was read.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ParseStatError,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_itself_is_in_a_scan() {
+        let proc = Proc::open().unwrap();
+        let own = proc.seen(Pid::own()).unwrap().unwrap();
+        assert!(proc.scan().unwrap().iter().any(|seen| seen.id == own.id));
+        assert!(!proc.is_dead(own.id).unwrap());
+        assert_eq!(
+            proc.uid(Pid::own()).unwrap(),
+            Some(rustix::process::getuid().as_raw())
+        );
+        assert!(!proc.cmdline(Pid::own()).unwrap().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_pid_that_nobody_has_is_gone_and_no_error() {
+        let proc = Proc::open().unwrap();
+        let nobody = Pid::new(i64::from(i32::MAX)).unwrap();
+        assert_eq!(proc.seen(nobody).unwrap(), None);
+        assert_eq!(proc.uid(nobody).unwrap(), None);
+        assert_eq!(proc.exe(nobody), None);
+    }
+
+    #[test]
+    fn another_start_time_is_another_process() {
+        let proc = Proc::open().unwrap();
+        let own = proc.seen(Pid::own()).unwrap().unwrap().id;
+        let later = super::super::StartTime::from_ticks(own.start_time.ticks() + 1);
+        assert!(proc.is_dead(ProcessId::new(own.pid, later)).unwrap());
+    }
+
+    #[test]
+    fn empty_arguments_are_kept() {
+        assert_eq!(
+            split_cmdline(b"a\0\0b\0"),
+            [b"a".to_vec(), vec![], b"b".to_vec()]
+        );
+        assert_eq!(split_cmdline(b""), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn the_real_uid_is_the_first() {
+        assert_eq!(parse_uid(b"Name:\tx\nUid:\t1000\t0\t0\t0\n"), Some(1000));
+        assert_eq!(parse_uid(b"Name:\tx\n"), None);
+    }
+}
