@@ -1,0 +1,290 @@
+//! One source, the map that it feeds, and the sessions that own what is in it.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Weak};
+
+use rustix::event::EventfdFlags;
+
+use super::kept::Kept;
+use super::open::{OpenSession, Root, SessionError};
+use super::record::{Session, SessionState};
+use super::registry::Registry;
+use crate::lineage::{Event, Lineage, Limits, SessionId, Snapshot, Tag};
+use crate::process::{Proc, ProcessId, now_boot_ns};
+use crate::source::{Adoption, Members, Source, SourceError, SourceKind};
+
+/// The state of a tracker. Blocking; share it behind a mutex.
+#[derive(Debug)]
+pub struct Tracking {
+    source: Box<dyn Source>,
+    proc: Proc,
+    lineage: Lineage,
+    sessions: Registry,
+    kept: Kept,
+    adopted: HashSet<ProcessId>,
+    subscriptions: Vec<Weak<SubscriptionInner>>,
+}
+
+impl Tracking {
+    /// Tracking that begins now.
+    pub fn new(source: Box<dyn Source>, proc: Proc, limits: Limits) -> Tracking {
+        Tracking {
+            source,
+            proc,
+            lineage: Lineage::new(limits),
+            sessions: Registry::default(),
+            kept: Kept::default(),
+            adopted: HashSet::new(),
+            subscriptions: Vec::new(),
+        }
+    }
+
+    /// Which source it has.
+    pub fn source_kind(&self) -> SourceKind {
+        self.source.kind()
+    }
+
+    /// What is known of processes, as of the last [`Tracking::pump`].
+    pub fn lineage(&self) -> &Lineage {
+        &self.lineage
+    }
+
+    /// The live sessions.
+    pub fn sessions(&self) -> &Registry {
+        &self.sessions
+    }
+
+    /// Readable when there is something to pump; `None` for a source that has to be asked.
+    pub fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.source.news()
+    }
+
+    /// Takes in what happened until now.
+    pub fn pump(&mut self) -> Result<(), SourceError> {
+        let Tracking { source, lineage, sessions, kept, adopted, subscriptions, .. } = self;
+        let mut newly_kept = Vec::new();
+        let mut touched = HashSet::new();
+        source.drain(&mut |event| {
+            newly_kept.extend(kept.hear(&event, sessions));
+            match &event {
+                Event::Fork(fork) => touched.extend(fork.tag.map(|tag| tag.session)),
+                Event::Exit(exit) => {
+                    adopted.remove(&exit.id);
+                }
+                Event::Exec(_) | Event::Snapshot(_) => {}
+            }
+            lineage.apply(event);
+        })?;
+        subscriptions.retain(|subscription| match subscription.upgrade() {
+            Some(subscription) => {
+                subscription.notify(&touched);
+                true
+            }
+            None => false,
+        });
+        for (id, tag) in newly_kept {
+            self.exempt(id, tag)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a session. It lies inside the one that owns its root, if any.
+    pub fn open(&mut self, request: OpenSession) -> Result<SessionId, SessionError> {
+        let id = SessionId::random()?;
+        let root = request.root.id();
+        self.pump()?;
+        let around = self.source.tag_of(root)?.map(|tag| tag.session);
+        self.sessions.insert(Session {
+            id,
+            name: request.name,
+            roots: vec![root],
+            parent: around.filter(|around| self.sessions.get(*around).is_some()),
+            owner_uid: request.owner_uid,
+            keep: request.keep,
+            opened_ns: now_boot_ns(),
+            state: SessionState::Open,
+        });
+        match self.adopt(request.root, id, around) {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                self.sessions.remove(id);
+                Err(match error {
+                    SourceError::Gone(root) => SessionError::Gone(root),
+                    error => SessionError::Source(error),
+                })
+            }
+        }
+    }
+
+    fn adopt(
+        &mut self,
+        root: Root,
+        id: SessionId,
+        around: Option<SessionId>,
+    ) -> Result<(), SourceError> {
+        let fresh = matches!(root, Root::Fresh(_));
+        let adoption = Adoption { root: root.id(), tag: Tag::member(id), fresh };
+        let tagged = self.source.adopt(adoption, around)?;
+        for process in tagged {
+            self.look_at(process, Some(Tag::member(id)))?;
+            if !fresh {
+                self.adopted.insert(process);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a session. Whom its reap spared belongs to nobody then.
+    pub fn close(&mut self, id: SessionId) -> Result<Session, SessionError> {
+        self.source.release(id)?;
+        self.sessions.remove(id).ok_or(SessionError::Unknown(id))
+    }
+
+    /// Who belongs to a session, or to one inside it, now. Kept processes have
+    /// the exempt tag.
+    pub fn members(&mut self, id: SessionId) -> Result<Members, SessionError> {
+        if self.sessions.get(id).is_none() {
+            return Err(SessionError::Unknown(id));
+        }
+        self.pump()?;
+        let family = self.sessions.family(id);
+        let mut members = self.source.members(&family)?;
+        for member in &mut members.found {
+            let known = self.lineage.node(member.id).is_some();
+            if !known && !member.exiting {
+                // Its records were lost. What they would have said is asked of /proc.
+                self.look_at(member.id, Some(member.tag))?;
+            }
+            if self.kept.contains(member.id) && !member.tag.exempt {
+                self.exempt(member.id, Tag { exempt: true, ..member.tag })?;
+                member.tag.exempt = true;
+            }
+        }
+        Ok(members)
+    }
+
+    /// Whether `id` belongs to one of `family` at this instant; cheap.
+    pub fn tag_of(&mut self, id: ProcessId) -> Result<Option<Tag>, SourceError> {
+        self.source.tag_of(id)
+    }
+
+    /// Why a member belongs to its session: the chain of those who created it,
+    /// from the nearest on, up to the session's root.
+    pub fn was_adopted(&self, id: ProcessId) -> bool {
+        self.adopted.contains(&id)
+    }
+
+    /// Spares a process and its descendants in every reap.
+    pub fn keep(&mut self, id: ProcessId) -> Result<(), SessionError> {
+        self.pump()?;
+        let tag = self.source.tag_of(id)?.ok_or(SessionError::Gone(id))?;
+        self.exempt(id, Tag { exempt: true, ..tag })?;
+        Ok(())
+    }
+
+    /// See [`Source::condemn`].
+    pub fn condemn(&mut self, family: &[SessionId], until_ns: u64) -> Result<(), SourceError> {
+        self.source.condemn(family, until_ns)
+    }
+
+    /// See [`Source::absolve`].
+    pub fn absolve(&mut self, family: &[SessionId]) -> Result<(), SourceError> {
+        self.source.absolve(family)
+    }
+
+    /// A descriptor that tells of new members of `family`, until it is dropped.
+    /// While there is one, the probe wakes user space at every fork of a member.
+    pub fn subscribe(&mut self, family: &[SessionId]) -> Result<Subscription, SessionError> {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(std::io::Error::from)?;
+        let inner = Arc::new(SubscriptionInner { fd, sessions: family.iter().copied().collect() });
+        self.subscriptions.push(Arc::downgrade(&inner));
+        self.source.wake_eagerly(true)?;
+        Ok(Subscription(inner))
+    }
+
+    /// Ends a subscription; the last one ends the eager wakeups.
+    pub fn unsubscribe(&mut self, subscription: Subscription) -> Result<(), SourceError> {
+        drop(subscription);
+        self.subscriptions.retain(|other| other.strong_count() > 0);
+        if self.subscriptions.is_empty() {
+            self.source.wake_eagerly(false)?;
+        }
+        Ok(())
+    }
+
+    /// Gives `id` and its descendants the exempt tag. Whoever is gone meanwhile needs none.
+    fn exempt(&mut self, id: ProcessId, tag: Tag) -> Result<(), SourceError> {
+        let mut all = vec![id];
+        all.extend(self.lineage.descendants(id));
+        for id in all {
+            self.kept.insert(id);
+            let adoption = Adoption { root: id, tag, fresh: true };
+            match self.source.adopt(adoption, Some(tag.session)) {
+                Ok(_) | Err(SourceError::Gone(_)) => self.lineage.set_tag(id, Some(tag)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads of a process from `/proc` what its records would have told.
+    fn look_at(&mut self, id: ProcessId, tag: Option<Tag>) -> Result<(), SourceError> {
+        let Some(seen) = self.proc.same(id)? else { return Ok(()) };
+        let parent = match seen.stat.parent {
+            Some(parent) => self.proc.seen(parent)?.map(|parent| parent.id),
+            None => None,
+        };
+        let event = Event::Snapshot(Snapshot {
+            id,
+            parent,
+            tag,
+            time_ns: now_boot_ns(),
+            comm: seen.stat.comm,
+            exe: self.proc.exe(id.pid),
+            argv: self.proc.cmdline(id.pid)?,
+            uid: self.proc.uid(id.pid)?,
+        });
+        let kept = self.kept.hear(&event, &self.sessions);
+        self.lineage.apply(event);
+        match kept {
+            Some((id, tag)) => self.exempt(id, tag),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Readable when a member of the subscribed sessions was created.
+#[derive(Debug)]
+pub struct Subscription(Arc<SubscriptionInner>);
+
+#[derive(Debug)]
+struct SubscriptionInner {
+    fd: OwnedFd,
+    sessions: HashSet<SessionId>,
+}
+
+impl SubscriptionInner {
+    fn notify(&self, touched: &HashSet<SessionId>) {
+        if !self.sessions.is_disjoint(touched) {
+            // Fails only when the counter is full, and then it is readable.
+            let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Subscription {
+    /// Makes the descriptor unreadable until the next news.
+    pub fn acknowledge(&self) {
+        let mut count = [0; 8];
+        // Fails only when it is unreadable already.
+        let _ = rustix::io::read(&self.0.fd, &mut count);
+    }
+}
+
+impl AsFd for Subscription {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
