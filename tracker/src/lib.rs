@@ -10,7 +10,7 @@
 //! Dependencies between the modules point one way:
 //! `cli -> embedded -> source, reap -> session -> lineage -> process`.
 
-// pub mod cli;
+pub mod cli;
 // pub mod embedded;
 pub mod lineage;
 pub mod process;

@@ -1,0 +1,158 @@
+//! The arguments, and what is said of those that make no sense.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::exit::Exit;
+use super::{completions, output};
+
+/// Find and end every process that a command left behind.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tracker",
+    version,
+    disable_help_subcommand = true,
+    infer_long_args = false
+)]
+pub(super) struct Cli {
+    /// Log what is done to stderr; twice for more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// One variant a command, one file a command.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Print the manual page
+    Man,
+}
+
+/// The definition, for completions and the manual page.
+pub(super) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// The command that `args` ask for, if they ask for one.
+pub(super) fn parse(args: &[OsString]) -> Result<Cli, NoCommand> {
+    Cli::try_parse_from(args).map_err(|error| NoCommand {
+        error,
+        subcommand: subcommand(args),
+    })
+}
+
+/// The arguments ask for help, or make no sense.
+#[derive(Debug)]
+pub(super) struct NoCommand {
+    error: clap::Error,
+    subcommand: Option<String>,
+}
+
+impl NoCommand {
+    /// Prints it. Help goes to stdout, an error is one line on stderr.
+    pub(super) fn show(&self) -> Exit {
+        match self.error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                // Whoever closed stdout does not want the rest.
+                let _ = self.error.print();
+                Exit::SUCCESS
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                let _ = self.error.print();
+                Exit::USAGE
+            }
+            _ => {
+                output::complain(&self.line());
+                self.exit()
+            }
+        }
+    }
+
+    /// `run` must not be confused with what it runs: 2 may be the command's own
+    /// status, while 125 says that it was not started, as `env(1)` does.
+    fn exit(&self) -> Exit {
+        if self.subcommand.as_deref() == Some("run") {
+            Exit::NOT_STARTED
+        } else {
+            Exit::USAGE
+        }
+    }
+
+    /// clap's paragraphs as one line: the error and its tip, without the usage.
+    fn line(&self) -> String {
+        let text = self.error.to_string();
+        let error = text.split("\n\n").next().unwrap_or_default();
+        let mut line = one_line(error.strip_prefix("error: ").unwrap_or(error));
+        for tip in text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("tip: "))
+        {
+            line.push_str("; ");
+            line.push_str(&one_line(tip));
+        }
+        let command = match &self.subcommand {
+            Some(name) => format!("tracker {name}"),
+            None => "tracker".to_owned(),
+        };
+        format!("{line} (try '{command} --help')")
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Which command was meant: the first word that is the name of one.
+fn subcommand(args: &[OsString]) -> Option<String> {
+    let first = args
+        .iter()
+        .skip(1)
+        .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"))?;
+    let definition = definition();
+    definition
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .find(|name| first == *name)
+        .map(ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &[&str]) -> Result<Cli, NoCommand> {
+        let args: Vec<OsString> = std::iter::once("tracker")
+            .chain(words.iter().copied())
+            .map(OsString::from)
+            .collect();
+        parse(&args)
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn an_error_is_one_line_that_names_the_next_step() {
+        let error = parse_words(&["completions", "--banana"]).unwrap_err();
+        let line = error.line();
+        assert!(line.contains("--banana"), "{line}");
+        assert!(
+            line.ends_with("(try 'tracker completions --help')"),
+            "{line}"
+        );
+        assert!(!line.contains('\n'), "{line}");
+    }
+
+    #[test]
+    fn an_unknown_command_is_bad_usage() {
+        assert_eq!(parse_words(&["banana"]).unwrap_err().exit(), Exit::USAGE);
+    }
+}
