@@ -1,0 +1,123 @@
+//! tracker inside the calling process, without a daemon.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::lineage::{Limits, SessionId};
+use crate::process::{Cancel, Proc, ProcError, ProcessId};
+use crate::reap::{
+    Options, Protected, Report, SessionTarget, TreeError, TreeRequest, TreeTarget, reap,
+};
+use crate::session::{OpenSession, SessionError, Tracking};
+use crate::source::{self, OpenError, PassedOver, Purpose, SourceChoice, SourceError, SourceKind};
+
+/// Tracks from its creation on, and ends what its sessions own.
+///
+/// All methods block, most of them for well under a millisecond; a reap takes
+/// as long as its target. Call them from a thread that may block.
+///
+/// ```no_run
+/// use tracker::embedded::{ReapTarget, Tracker};
+/// use tracker::process::Cancel;
+/// use tracker::source::{Purpose, SourceChoice};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tracker = Tracker::open(SourceChoice::Auto, Purpose::Look)?;
+/// let target = ReapTarget::Tree { pid: "4711".parse()?, start_time: None, exclude_root: false };
+/// let report = tracker.reap(&target, &Default::default(), &Cancel::new()?)?;
+/// println!("{:?}", report.verdict);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    tracking: Arc<Mutex<Tracking>>,
+    passed_over: Arc<[PassedOver]>,
+}
+
+/// What to reap.
+#[derive(Clone, Debug)]
+pub enum ReapTarget {
+    /// A session that this tracker opened, with the sessions inside it.
+    Session(SessionId),
+    /// A process and the descendants that a look at `/proc` finds.
+    Tree(TreeRequest),
+}
+
+impl Tracker {
+    /// Opens a source and begins to track.
+    pub fn open(choice: SourceChoice, purpose: Purpose) -> Result<Tracker, TrackerError> {
+        let opened = source::open(choice, purpose)?;
+        let tracking = Tracking::new(opened.source, Proc::open()?, Limits::default());
+        Ok(Tracker {
+            tracking: Arc::new(Mutex::new(tracking)),
+            passed_over: opened.passed_over.into(),
+        })
+    }
+
+    /// The source that was taken.
+    pub fn source(&self) -> SourceKind {
+        self.lock().source_kind()
+    }
+
+    /// The better sources that were not taken, and why.
+    pub fn passed_over(&self) -> &[PassedOver] {
+        &self.passed_over
+    }
+
+    /// Opens a session for a process.
+    pub fn open_session(&self, request: OpenSession) -> Result<SessionId, SessionError> {
+        self.lock().open(request)
+    }
+
+    /// Takes in what happened. Call it from time to time: what finds no room
+    /// in the ring buffer is lost for the report.
+    pub fn pump(&self) -> Result<(), SourceError> {
+        self.lock().pump()
+    }
+
+    /// Ends what the target owns. Blocks until the verdict.
+    pub fn reap(
+        &self,
+        target: &ReapTarget,
+        options: &Options,
+        cancel: &Cancel,
+    ) -> Result<Report, TrackerError> {
+        let proc = Proc::open()?;
+        let protected = Protected::new(&proc, &options.client)?;
+        match target {
+            ReapTarget::Session(id) => {
+                let tracking = Arc::clone(&self.tracking);
+                let mut target = SessionTarget::new(tracking, *id, protected)?;
+                Ok(reap(&mut target, &proc, options, cancel))
+            }
+            ReapTarget::Tree(request) => {
+                let mut target = TreeTarget::new(&proc, request, protected)?;
+                Ok(reap(&mut target, &proc, options, cancel))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tracking> {
+        self.tracking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something that an embedded tracker was asked for failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TrackerError {
+    /// No source could be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A source that was open could not answer.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A session could not be used.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The process to reap cannot be reaped.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// `/proc` could not be read.
+    #[error(transparent)]
+    Proc(#[from] ProcError),
+}
