@@ -14,6 +14,8 @@ pub enum Event {
     Exit(Exit),
     /// It was found alive, by a look at `/proc` or at the kernel's tasks.
     Snapshot(Snapshot),
+    /// It was found dead, and how it ended is not known.
+    Gone(Gone),
 }
 
 /// A process was created.
@@ -90,6 +92,15 @@ pub struct Snapshot {
     pub argv: Option<Vec<Vec<u8>>>,
     /// Its real uid; `None` when it was not read.
     pub uid: Option<u32>,
+}
+
+/// A process that a look at the live ones no longer found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// The process.
+    pub id: ProcessId,
+    /// When it was looked for: `CLOCK_BOOTTIME`, nanoseconds. It died before.
+    pub time_ns: u64,
 }
 
 /// How a process ended, as `waitpid(2)` encodes it.
