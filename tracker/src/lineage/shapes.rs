@@ -147,7 +147,7 @@ fn a_spawn_loop_leaves_bounded_history() {
 fn a_hopper_with_helpers_leaves_bounded_history() {
     let (mut host, init) = Host::new(LIMITS);
     let mut hopper = host.fork(init);
-    for _ in 0..100_000 {
+    for _ in 0..50_000 {
         let helper = host.fork(hopper);
         let below = host.fork(helper);
         host.exit(helper);
@@ -165,7 +165,7 @@ fn a_bushy_tree_of_short_lives_leaves_bounded_history() {
     let (mut host, init) = Host::new(LIMITS);
     let mut alive = vec![host.fork(init)];
     let mut random = 1u64;
-    for _ in 0..300_000 {
+    for _ in 0..100_000 {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
