@@ -15,5 +15,5 @@ pub mod cli;
 pub mod lineage;
 pub mod process;
 pub mod reap;
-// pub mod session;
+pub mod session;
 pub mod source;

@@ -133,7 +133,13 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_refused() {
-        assert_eq!("".parse::<KeepRule>().unwrap_err(), ParseKeepRuleError::Empty);
-        assert!(matches!("[a".parse::<KeepRule>(), Err(ParseKeepRuleError::Glob(_))));
+        assert_eq!(
+            "".parse::<KeepRule>().unwrap_err(),
+            ParseKeepRuleError::Empty
+        );
+        assert!(matches!(
+            "[a".parse::<KeepRule>(),
+            Err(ParseKeepRuleError::Glob(_))
+        ));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::registry::Registry;
-use crate::lineage::{Event, Tag};
+use crate::lineage::{Event, Exit, Gone, Tag};
 use crate::process::ProcessId;
 
 /// The kept processes that are alive, as far as events tell.
@@ -25,16 +25,26 @@ impl Kept {
             Event::Fork(fork) => (fork.child, fork.tag?, self.alive.contains(&fork.creator)),
             Event::Exec(exec) => {
                 let tag = exec.tag?;
-                (exec.id, tag, is_matched(sessions, tag, exec.id, &exec.comm, &exec.exe))
+                (
+                    exec.id,
+                    tag,
+                    is_matched(sessions, tag, exec.id, &exec.comm, &exec.exe),
+                )
             }
             Event::Snapshot(seen) => {
                 let tag = seen.tag?;
-                let by_parent = seen.parent.is_some_and(|parent| self.alive.contains(&parent));
+                let by_parent = seen
+                    .parent
+                    .is_some_and(|parent| self.alive.contains(&parent));
                 let exe = seen.exe.as_deref().unwrap_or_default();
-                (seen.id, tag, by_parent || is_matched(sessions, tag, seen.id, &seen.comm, exe))
+                (
+                    seen.id,
+                    tag,
+                    by_parent || is_matched(sessions, tag, seen.id, &seen.comm, exe),
+                )
             }
-            Event::Exit(exit) => {
-                self.alive.remove(&exit.id);
+            Event::Exit(Exit { id, .. }) | Event::Gone(Gone { id, .. }) => {
+                self.alive.remove(id);
                 return None;
             }
         };
@@ -42,7 +52,13 @@ impl Kept {
             return None;
         }
         self.alive.insert(id);
-        (!tag.exempt).then_some((id, Tag { exempt: true, ..tag }))
+        (!tag.exempt).then_some((
+            id,
+            Tag {
+                exempt: true,
+                ..tag
+            },
+        ))
     }
 
     /// Adds one by hand.
@@ -78,7 +94,7 @@ pub(super) fn is_matched(
 mod tests {
     use super::super::{Session, SessionState};
     use super::*;
-    use crate::lineage::{Exec, Exit, Fork, SessionId, WaitStatus};
+    use crate::lineage::{Exec, Fork, SessionId, WaitStatus};
     use crate::process::{Pid, StartTime};
 
     fn id(pid: i64) -> ProcessId {
@@ -134,7 +150,10 @@ mod tests {
     fn descendants_of_a_matched_process_are_kept_whatever_they_execute() {
         let (sessions, mut kept) = (sessions(), Kept::default());
         assert_eq!(kept.hear(&exec(2, b"sh"), &sessions), None);
-        assert_eq!(kept.hear(&exec(3, b"redis-server"), &sessions).unwrap().0, id(3));
+        assert_eq!(
+            kept.hear(&exec(3, b"redis-server"), &sessions).unwrap().0,
+            id(3)
+        );
         assert_eq!(kept.hear(&fork(3, 4), &sessions).unwrap().0, id(4));
         assert_eq!(kept.hear(&exec(4, b"sh"), &sessions), None);
         assert_eq!(kept.hear(&fork(2, 5), &sessions), None);
@@ -145,7 +164,12 @@ mod tests {
     fn the_dead_are_forgotten() {
         let (sessions, mut kept) = (sessions(), Kept::default());
         kept.hear(&exec(3, b"redis-server"), &sessions).unwrap();
-        let exit = Exit { id: id(3), tag: None, time_ns: 0, status: WaitStatus(0) };
+        let exit = Exit {
+            id: id(3),
+            tag: None,
+            time_ns: 0,
+            status: WaitStatus(0),
+        };
         assert_eq!(kept.hear(&Event::Exit(exit), &sessions), None);
         assert!(!kept.contains(id(3)));
     }

@@ -45,7 +45,10 @@ impl Registry {
 
     /// Those with this name.
     pub fn named(&self, name: &str) -> Vec<SessionId> {
-        self.iter().filter(|session| session.name == name).map(|session| session.id).collect()
+        self.iter()
+            .filter(|session| session.name == name)
+            .map(|session| session.id)
+            .collect()
     }
 
     /// The session and all that lie inside it, however deep: what a reap of it ends.
@@ -96,7 +99,10 @@ mod tests {
 
     #[test]
     fn a_family_is_the_session_and_all_inside_it() {
-        assert_eq!(registry().family(SessionId::new(1).unwrap()), ids(&[1, 2, 3]));
+        assert_eq!(
+            registry().family(SessionId::new(1).unwrap()),
+            ids(&[1, 2, 3])
+        );
         assert_eq!(registry().family(SessionId::new(4).unwrap()), ids(&[4]));
     }
 

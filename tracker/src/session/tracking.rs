@@ -10,7 +10,7 @@ use super::kept::Kept;
 use super::open::{OpenSession, Root, SessionError};
 use super::record::{Session, SessionState};
 use super::registry::Registry;
-use crate::lineage::{Event, Lineage, Limits, SessionId, Snapshot, Tag};
+use crate::lineage::{Event, Exit, Gone, Limits, Lineage, SessionId, Snapshot, Tag};
 use crate::process::{Proc, ProcessId, now_boot_ns};
 use crate::source::{Adoption, Members, Source, SourceError, SourceKind};
 
@@ -62,15 +62,23 @@ impl Tracking {
 
     /// Takes in what happened until now.
     pub fn pump(&mut self) -> Result<(), SourceError> {
-        let Tracking { source, lineage, sessions, kept, adopted, subscriptions, .. } = self;
+        let Tracking {
+            source,
+            lineage,
+            sessions,
+            kept,
+            adopted,
+            subscriptions,
+            ..
+        } = self;
         let mut newly_kept = Vec::new();
         let mut touched = HashSet::new();
         source.drain(&mut |event| {
             newly_kept.extend(kept.hear(&event, sessions));
             match &event {
                 Event::Fork(fork) => touched.extend(fork.tag.map(|tag| tag.session)),
-                Event::Exit(exit) => {
-                    adopted.remove(&exit.id);
+                Event::Exit(Exit { id, .. }) | Event::Gone(Gone { id, .. }) => {
+                    adopted.remove(id);
                 }
                 Event::Exec(_) | Event::Snapshot(_) => {}
             }
@@ -124,7 +132,11 @@ impl Tracking {
         around: Option<SessionId>,
     ) -> Result<(), SourceError> {
         let fresh = matches!(root, Root::Fresh(_));
-        let adoption = Adoption { root: root.id(), tag: Tag::member(id), fresh };
+        let adoption = Adoption {
+            root: root.id(),
+            tag: Tag::member(id),
+            fresh,
+        };
         let tagged = self.source.adopt(adoption, around)?;
         for process in tagged {
             self.look_at(process, Some(Tag::member(id)))?;
@@ -157,7 +169,13 @@ impl Tracking {
                 self.look_at(member.id, Some(member.tag))?;
             }
             if self.kept.contains(member.id) && !member.tag.exempt {
-                self.exempt(member.id, Tag { exempt: true, ..member.tag })?;
+                self.exempt(
+                    member.id,
+                    Tag {
+                        exempt: true,
+                        ..member.tag
+                    },
+                )?;
                 member.tag.exempt = true;
             }
         }
@@ -169,8 +187,7 @@ impl Tracking {
         self.source.tag_of(id)
     }
 
-    /// Why a member belongs to its session: the chain of those who created it,
-    /// from the nearest on, up to the session's root.
+    /// Whether a member was running when its session was opened.
     pub fn was_adopted(&self, id: ProcessId) -> bool {
         self.adopted.contains(&id)
     }
@@ -179,7 +196,13 @@ impl Tracking {
     pub fn keep(&mut self, id: ProcessId) -> Result<(), SessionError> {
         self.pump()?;
         let tag = self.source.tag_of(id)?.ok_or(SessionError::Gone(id))?;
-        self.exempt(id, Tag { exempt: true, ..tag })?;
+        self.exempt(
+            id,
+            Tag {
+                exempt: true,
+                ..tag
+            },
+        )?;
         Ok(())
     }
 
@@ -198,7 +221,10 @@ impl Tracking {
     pub fn subscribe(&mut self, family: &[SessionId]) -> Result<Subscription, SessionError> {
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(std::io::Error::from)?;
-        let inner = Arc::new(SubscriptionInner { fd, sessions: family.iter().copied().collect() });
+        let inner = Arc::new(SubscriptionInner {
+            fd,
+            sessions: family.iter().copied().collect(),
+        });
         self.subscriptions.push(Arc::downgrade(&inner));
         self.source.wake_eagerly(true)?;
         Ok(Subscription(inner))
@@ -220,7 +246,11 @@ impl Tracking {
         all.extend(self.lineage.descendants(id));
         for id in all {
             self.kept.insert(id);
-            let adoption = Adoption { root: id, tag, fresh: true };
+            let adoption = Adoption {
+                root: id,
+                tag,
+                fresh: true,
+            };
             match self.source.adopt(adoption, Some(tag.session)) {
                 Ok(_) | Err(SourceError::Gone(_)) => self.lineage.set_tag(id, Some(tag)),
                 Err(error) => return Err(error),
@@ -231,7 +261,9 @@ impl Tracking {
 
     /// Reads of a process from `/proc` what its records would have told.
     fn look_at(&mut self, id: ProcessId, tag: Option<Tag>) -> Result<(), SourceError> {
-        let Some(seen) = self.proc.same(id)? else { return Ok(()) };
+        let Some(seen) = self.proc.same(id)? else {
+            return Ok(());
+        };
         let parent = match seen.stat.parent {
             Some(parent) => self.proc.seen(parent)?.map(|parent| parent.id),
             None => None,
