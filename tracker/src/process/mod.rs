@@ -4,6 +4,7 @@
 mod bytes;
 mod cancel;
 mod identity;
+mod peer;
 mod pidfd;
 mod proc;
 mod signal;
@@ -13,6 +14,7 @@ mod time;
 pub use bytes::{Escaped, escape};
 pub use cancel::Cancel;
 pub use identity::{ParseProcessIdError, Pid, ProcessId, StartTime};
+pub use peer::peer_groups;
 pub use pidfd::{Opened, PidFd, PidFdError};
 pub use proc::{Proc, ProcError, Seen};
 pub use signal::{NotSent, SendError, Sender, Signal};

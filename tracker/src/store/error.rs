@@ -70,9 +70,10 @@ impl StoreError {
         let path = path.to_owned();
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::InUse { path },
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                StoreError::Corrupt { path, detail: source.to_string() }
-            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt {
+                path,
+                detail: source.to_string(),
+            },
             Some(ErrorCode::DiskFull) => StoreError::Full { path },
             _ => StoreError::Sql { what, path, source },
         }

@@ -20,7 +20,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { reaps: 1000, report_bytes: 64 << 20 }
+        Limits {
+            reaps: 1000,
+            report_bytes: 64 << 20,
+        }
     }
 }
 
@@ -100,7 +103,10 @@ impl Store {
     /// Records that a reap is begun once more.
     pub fn resume_reap(&mut self, id: &str) -> Result<(), StoreError> {
         self.write("record a resumed reap in", |transaction| {
-            transaction.execute("UPDATE reaps SET attempts = attempts + 1 WHERE id = ?1", [id])?;
+            transaction.execute(
+                "UPDATE reaps SET attempts = attempts + 1 WHERE id = ?1",
+                [id],
+            )?;
             Ok(())
         })
     }
@@ -130,7 +136,8 @@ impl Store {
     /// One reap.
     pub fn reap(&self, id: &str) -> Result<Option<ReapRecord>, StoreError> {
         self.read("read a reap of", |db| {
-            db.query_row("SELECT * FROM reaps WHERE id = ?1", [id], read).optional()
+            db.query_row("SELECT * FROM reaps WHERE id = ?1", [id], read)
+                .optional()
         })
     }
 
@@ -176,6 +183,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ReapRecord> {
 }
 
 fn unix_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -41,8 +41,12 @@ impl Store {
     /// interrupted, and stay in the history like the finished ones.
     pub fn open(path: &Path, boot: &str, limits: Limits) -> Result<Store, StoreError> {
         let db = Connection::open(path).map_err(|error| StoreError::at(path, "open", error))?;
-        let mut store =
-            Store { db, path: path.to_owned(), boot: boot.to_owned(), limits };
+        let mut store = Store {
+            db,
+            path: path.to_owned(),
+            boot: boot.to_owned(),
+            limits,
+        };
         schema::prepare(&mut store.db, path)?;
         store.drop_other_boots()?;
         Ok(store)
@@ -100,7 +104,7 @@ mod tests {
             parent: SessionId::new(77),
             owner_uid: 1000,
             keep: vec!["redis-*".parse().unwrap(), "4@5".parse().unwrap()],
-            opened_ns: u64::MAX,
+            opened_ns: 9,
             state: SessionState::Open,
         }
     }
@@ -158,15 +162,24 @@ mod tests {
         assert!(store.kept().unwrap().is_empty());
         assert!(store.unfinished_reaps().unwrap().is_empty());
         let done = store.reap("done").unwrap().unwrap();
-        assert_eq!((done.state, done.report.as_deref()), (ReapState::Done, Some("{\"x\":1}")));
-        assert_eq!(store.reap("cut").unwrap().unwrap().state, ReapState::Interrupted);
+        assert_eq!(
+            (done.state, done.report.as_deref()),
+            (ReapState::Done, Some("{\"x\":1}"))
+        );
+        assert_eq!(
+            store.reap("cut").unwrap().unwrap().state,
+            ReapState::Interrupted
+        );
     }
 
     #[test]
     fn a_second_daemon_is_told_so() {
         let dir = tempfile::tempdir().unwrap();
         let _first = open(dir.path(), "one").unwrap();
-        assert!(matches!(open(dir.path(), "one"), Err(StoreError::InUse { .. })));
+        assert!(matches!(
+            open(dir.path(), "one"),
+            Err(StoreError::InUse { .. })
+        ));
     }
 
     #[test]
@@ -174,7 +187,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         std::fs::write(&path, [b'x'; 8192]).unwrap();
-        assert!(matches!(open(dir.path(), "one"), Err(StoreError::Corrupt { .. })));
+        assert!(matches!(
+            open(dir.path(), "one"),
+            Err(StoreError::Corrupt { .. })
+        ));
         assert_eq!(std::fs::read(&path).unwrap(), [b'x'; 8192]);
     }
 
@@ -191,7 +207,10 @@ mod tests {
         let end = bytes.len();
         bytes[4096..end].fill(0xa5);
         std::fs::write(&path, &bytes).unwrap();
-        assert!(matches!(open(dir.path(), "one"), Err(StoreError::Corrupt { .. })));
+        assert!(matches!(
+            open(dir.path(), "one"),
+            Err(StoreError::Corrupt { .. })
+        ));
     }
 
     #[test]
@@ -200,7 +219,10 @@ mod tests {
         let store = open(dir.path(), "one").unwrap();
         store.db.pragma_update(None, "user_version", 99).unwrap();
         drop(store);
-        assert!(matches!(open(dir.path(), "one"), Err(StoreError::Version { found: 99, .. })));
+        assert!(matches!(
+            open(dir.path(), "one"),
+            Err(StoreError::Version { found: 99, .. })
+        ));
     }
 
     #[test]
@@ -208,12 +230,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut store = open(dir.path(), "one").unwrap();
         store.save_session(&session(5)).unwrap();
-        let pages: i64 = store.db.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        let pages: i64 = store
+            .db
+            .pragma_query_value(None, "page_count", |row| row.get(0))
+            .unwrap();
         // SQLite reports its own limit as it reports ENOSPC: SQLITE_FULL.
-        store.db.pragma_update(None, "max_page_count", pages).unwrap();
+        store
+            .db
+            .pragma_update(None, "max_page_count", pages)
+            .unwrap();
         let mut big = session(6);
         big.name = "x".repeat(1 << 20);
-        assert!(matches!(store.save_session(&big), Err(StoreError::Full { .. })));
+        assert!(matches!(
+            store.save_session(&big),
+            Err(StoreError::Full { .. })
+        ));
         assert_eq!(store.sessions().unwrap().len(), 1);
     }
 
@@ -227,12 +258,20 @@ mod tests {
     #[test]
     fn history_is_bounded_by_count_and_by_bytes() {
         let dir = tempfile::tempdir().unwrap();
-        let limits = Limits { reaps: 3, report_bytes: 100 };
+        let limits = Limits {
+            reaps: 3,
+            report_bytes: 100,
+        };
         let mut store = Store::open(&dir.path().join("state.db"), "one", limits).unwrap();
         let mut finish = |id: &str, report: &str| {
             store.begin_reap(&reap(id)).unwrap();
             store.finish_reap(id, Ok(report)).unwrap();
-            store.reaps(10).unwrap().into_iter().map(|reap| reap.id).collect::<Vec<_>>()
+            store
+                .reaps(10)
+                .unwrap()
+                .into_iter()
+                .map(|reap| reap.id)
+                .collect::<Vec<_>>()
         };
         for id in ["a", "b", "c"] {
             finish(id, "{}");

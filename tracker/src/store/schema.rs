@@ -51,23 +51,34 @@ pub(super) fn prepare(db: &mut Connection, path: &Path) -> Result<(), StoreError
     db.busy_timeout(Duration::ZERO).map_err(error("open"))?;
     // Exclusive for as long as the connection lives: two daemons on one file
     // would each answer for sessions that the other one ends.
-    db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(error("lock"))?;
+    db.pragma_update(None, "locking_mode", "EXCLUSIVE")
+        .map_err(error("lock"))?;
     let found: i64 = db
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(error("read"))?;
     if !(0..=VERSION).contains(&found) {
-        return Err(StoreError::Version { path: path.to_owned(), found, known: VERSION });
+        return Err(StoreError::Version {
+            path: path.to_owned(),
+            found,
+            known: VERSION,
+        });
     }
     let check: String = db
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(error("check"))?;
     if check != "ok" {
-        return Err(StoreError::Corrupt { path: path.to_owned(), detail: check });
+        return Err(StoreError::Corrupt {
+            path: path.to_owned(),
+            detail: check,
+        });
     }
-    db.pragma_update(None, "journal_mode", "WAL").map_err(error("write"))?;
-    db.pragma_update(None, "synchronous", "FULL").map_err(error("write"))?;
+    db.pragma_update(None, "journal_mode", "WAL")
+        .map_err(error("write"))?;
+    db.pragma_update(None, "synchronous", "FULL")
+        .map_err(error("write"))?;
     // A hundred pages of log are enough for what is written here.
-    db.pragma_update(None, "journal_size_limit", 1 << 20).map_err(error("write"))?;
+    db.pragma_update(None, "journal_size_limit", 1 << 20)
+        .map_err(error("write"))?;
     if found == 0 {
         let create = |db: &mut Connection| {
             let transaction = db.transaction()?;

@@ -42,9 +42,15 @@ impl Store {
         self.write("remove a session from", |transaction| {
             transaction.execute(
                 "UPDATE sessions SET parent = ?1 WHERE parent = ?2",
-                params![session.parent.map(|id| id.to_string()), session.id.to_string()],
+                params![
+                    session.parent.map(|id| id.to_string()),
+                    session.id.to_string()
+                ],
             )?;
-            transaction.execute("DELETE FROM sessions WHERE id = ?1", [session.id.to_string()])?;
+            transaction.execute(
+                "DELETE FROM sessions WHERE id = ?1",
+                [session.id.to_string()],
+            )?;
             Ok(())
         })
     }
@@ -56,7 +62,9 @@ impl Store {
                 .query_map([], SessionRow::read)?
                 .collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        rows.into_iter().map(|row| row.parse().map_err(|detail| self.row("session", detail))).collect()
+        rows.into_iter()
+            .map(|row| row.parse().map_err(|detail| self.row("session", detail)))
+            .collect()
     }
 
     /// Writes that a process is kept.
@@ -95,7 +103,11 @@ impl Store {
     }
 
     fn row(&self, what: &'static str, detail: String) -> StoreError {
-        StoreError::Row { what, path: self.path.clone(), detail }
+        StoreError::Row {
+            what,
+            path: self.path.clone(),
+            detail,
+        }
     }
 }
 
@@ -133,7 +145,10 @@ impl SessionRow {
             roots: self.roots.lines().map(parse).collect::<Result<_, _>>()?,
             parent: self.parent.as_deref().map(parse).transpose()?,
             owner_uid: self.owner_uid,
-            keep: keep.iter().map(|rule| parse::<KeepRule>(rule)).collect::<Result<_, _>>()?,
+            keep: keep
+                .iter()
+                .map(|rule| parse::<KeepRule>(rule))
+                .collect::<Result<_, _>>()?,
             opened_ns: u64::try_from(self.opened_ns).map_err(|e| e.to_string())?,
             state: match self.state.as_str() {
                 "open" => SessionState::Open,
@@ -156,5 +171,6 @@ fn lines(ids: &[ProcessId]) -> String {
 }
 
 fn parse<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| format!("{text:?}: {error}"))
+    text.parse()
+        .map_err(|error: T::Err| format!("{text:?}: {error}"))
 }

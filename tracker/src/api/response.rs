@@ -1,0 +1,296 @@
+//! Answers. Fields are added, never changed, within one version of the API;
+//! names from the kernel are escaped.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::lineage::SessionId;
+use crate::process::{Pid, ProcessId, StartTime};
+use crate::reap::{Report, SpareReason};
+use crate::session::SessionState;
+use crate::source::SourceKind;
+use crate::store::ReapState;
+
+/// Who a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub struct ProcessKey {
+    /// Thread group id.
+    #[schema(value_type = i32)]
+    pub pid: Pid,
+    /// Field 22 of `/proc/PID/stat`.
+    pub start_ticks: u64,
+}
+
+impl From<ProcessId> for ProcessKey {
+    fn from(id: ProcessId) -> ProcessKey {
+        ProcessKey { pid: id.pid, start_ticks: id.start_time.ticks() }
+    }
+}
+
+impl From<ProcessKey> for ProcessId {
+    fn from(key: ProcessKey) -> ProcessId {
+        ProcessId::new(key.pid, StartTime::from_ticks(key.start_ticks))
+    }
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionInfo {
+    /// Names it; does not change.
+    #[schema(value_type = String)]
+    pub id: SessionId,
+    /// What its opener calls it. Not escaped: it came as JSON.
+    pub name: String,
+    /// The processes that it was opened for.
+    pub roots: Vec<ProcessKey>,
+    /// The session that it lies in.
+    #[schema(value_type = Option<String>)]
+    pub parent: Option<SessionId>,
+    /// The uid that opened it.
+    pub owner_uid: u32,
+    /// Whom a reap spares.
+    pub keep: Vec<String>,
+    /// When it was opened: nanoseconds since boot.
+    pub opened_ns: u64,
+    /// Whether a reap is under way, or has left something alive.
+    pub state: SessionState,
+    /// How many of its own members are not known to be dead, without those of
+    /// sessions inside it.
+    pub alive: u64,
+}
+
+/// All sessions that the caller may see, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionList {
+    /// The sessions.
+    pub sessions: Vec<SessionInfo>,
+}
+
+/// A reap, under way or over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reap {
+    /// Names it.
+    pub id: String,
+    /// Where it is in its life.
+    pub state: ReapState,
+    /// The session that it ends, if it is one.
+    pub session: Option<String>,
+    /// The uid that asked for it.
+    pub owner_uid: u32,
+    /// How often it was begun: more than once after a crash of the daemon.
+    pub attempts: u32,
+    /// Unix time, milliseconds.
+    pub requested_ms: i64,
+    /// Unix time, milliseconds; null while it runs.
+    pub finished_ms: Option<i64>,
+    /// What was done, and what is proven. Left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+    /// Why there is no report.
+    pub error: Option<String>,
+}
+
+/// The last reaps that the caller may see, newest first, without their reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReapList {
+    /// The reaps.
+    pub reaps: Vec<Reap>,
+}
+
+/// A process, alive or remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Process {
+    /// Who it is.
+    #[serde(flatten)]
+    pub id: ProcessKey,
+    /// Who created it, dead or alive; the nearest remembered ancestor when
+    /// `skipped_ancestors` is not 0; null when unknown.
+    pub creator: Option<ProcessKey>,
+    /// Dead ancestors between it and `creator` that were forgotten.
+    pub skipped_ancestors: u64,
+    /// The innermost session that owns it.
+    #[schema(value_type = Option<String>)]
+    pub session: Option<SessionId>,
+    /// A keep rule spares it.
+    pub kept: bool,
+    /// Its name, escaped.
+    pub comm: String,
+    /// Its program, escaped; null when unknown.
+    pub exe: Option<String>,
+    /// Its arguments, escaped; null when unknown.
+    pub cmdline: Option<Vec<String>>,
+    /// `exe` or `cmdline` are cut.
+    pub truncated: bool,
+    /// Its real uid; null when unknown.
+    pub uid: Option<u32>,
+    /// When it was created: nanoseconds since boot.
+    pub fork_ns: u64,
+    /// When it last executed a program: nanoseconds since boot.
+    pub exec_ns: Option<u64>,
+    /// Its end; null while it is alive.
+    pub exit: Option<Exit>,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Exit {
+    /// When: nanoseconds since boot.
+    pub time_ns: u64,
+    /// The exit code, when it ended by itself.
+    pub code: Option<u8>,
+    /// The number of the signal that ended it. Both are null when its end was not seen.
+    pub signal: Option<u8>,
+}
+
+/// Processes, each with its creator, so that a tree can be drawn. A flat list,
+/// since a chain of 8,000 would be nested deeper than JSON parsers go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Tree {
+    /// Where the knowledge comes from.
+    pub source: SourceKind,
+    /// The processes, by start time.
+    pub processes: Vec<Process>,
+}
+
+/// The chain of creators of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Lineage {
+    /// Where the knowledge comes from.
+    pub source: SourceKind,
+    /// The process itself, then its creator, and so on up, dead ones too.
+    pub chain: Vec<Ancestor>,
+    /// The chain goes up to pid 1. If not, the creator of the last is unknown.
+    pub reached_root: bool,
+}
+
+/// One step of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ancestor {
+    /// The process.
+    #[serde(flatten)]
+    pub process: Process,
+    /// How many forgotten ancestors lie between the step before and this one.
+    pub skipped_before: u64,
+}
+
+/// What a reap of the owning session would do with a process, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Why {
+    /// The process.
+    pub process: Process,
+    /// The sessions that own it, the innermost first.
+    pub sessions: Vec<SessionInfo>,
+    /// The chain of those who created it, from itself up to the first that is
+    /// not a member of the innermost session.
+    pub chain: Vec<Ancestor>,
+    /// Each fact that makes it a member, in words.
+    pub evidence: Vec<String>,
+    /// What a reap would do.
+    pub verdict: Verdict,
+    /// That in words.
+    pub detail: String,
+}
+
+/// What a reap would do with a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "would", rename_all = "snake_case")]
+pub enum Verdict {
+    /// End it.
+    End,
+    /// Leave it alone.
+    Spare {
+        /// Why.
+        reason: SpareReason,
+    },
+    /// Nothing: it is dead.
+    Nothing,
+    /// No session owns it, so only a reap that names it would end it.
+    NotOwned,
+}
+
+/// Something that happened to a process. The name of the server-sent event is
+/// its kind; one named `missed` has `{"missed": N}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// What.
+    pub kind: EventKind,
+    /// When: nanoseconds since boot.
+    pub time_ns: u64,
+    /// To whom.
+    #[serde(flatten)]
+    pub id: ProcessKey,
+    /// The innermost session that owns it.
+    #[schema(value_type = Option<String>)]
+    pub session: Option<SessionId>,
+    /// `fork`: who created it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creator: Option<ProcessKey>,
+    /// `fork`, `exec`: its name, escaped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm: Option<String>,
+    /// `exec`: its program, escaped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exe: Option<String>,
+    /// `exec`: its arguments, escaped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmdline: Option<Vec<String>>,
+    /// `exit`: how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+}
+
+/// What happened to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// It was created.
+    Fork,
+    /// It executed a program.
+    Exec,
+    /// It ended.
+    Exit,
+}
+
+/// How the daemon is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: String,
+    /// The daemon's pid.
+    pub pid: u32,
+    /// Where its knowledge comes from.
+    pub source: SourceKind,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+    /// Open sessions.
+    pub sessions: u64,
+    /// Reaps that are under way.
+    pub reaps_running: u64,
+    /// Processes that are not known to be dead.
+    pub processes_live: u64,
+    /// Dead processes that are remembered.
+    pub processes_dead: u64,
+    /// Dead processes that were forgotten, being too many or too old.
+    pub processes_evicted: u64,
+    /// What the kernel probe counted; null for another source.
+    pub kernel: Option<KernelCounters>,
+}
+
+/// What the kernel probe counted since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KernelCounters {
+    /// Processes created.
+    pub forks: u64,
+    /// Programs executed.
+    pub execs: u64,
+    /// Processes that ended.
+    pub exits: u64,
+    /// Records that found no room in the ring buffer: history is lost, membership is not.
+    pub ring_full: u64,
+    /// Children that did not fit in the map of members.
+    pub insert_failed: u64,
+    /// Entries found under a pid that another process had by then.
+    pub stale_entries: u64,
+    /// Forks by members of a condemned session that were answered by SIGKILL.
+    pub condemned_forks: u64,
+}

@@ -1,0 +1,59 @@
+//! Answers, and errors as the JSON that docs/api.md promises.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::api::{ErrorBody, ErrorCode, ErrorDetail};
+
+/// A request that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    code: ErrorCode,
+    message: String,
+}
+
+impl Failed {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Failed {
+        Failed { code, message: message.into() }
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // What was sent may be part of the message; it stays one line.
+        let message: String = self
+            .message
+            .chars()
+            .map(|char| if char.is_control() { ' ' } else { char })
+            .collect();
+        let body = ErrorBody { error: ErrorDetail { code: self.code, message } };
+        match serde_json::to_vec(&body) {
+            Ok(body) => (status, [(CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    }
+}
+
+/// A document, already written where it may take time.
+pub(super) struct Document(Vec<u8>);
+
+impl Document {
+    pub(super) fn new(value: &impl Serialize) -> Result<Document, Failed> {
+        let mut text = serde_json::to_vec(value).map_err(|error| {
+            Failed::new(ErrorCode::Internal, format!("cannot write the answer: {error}"))
+        })?;
+        // For people with curl.
+        text.push(b'\n');
+        Ok(Document(text))
+    }
+}
+
+impl IntoResponse for Document {
+    fn into_response(self) -> Response {
+        ([(CONTENT_TYPE, "application/json")], self.0).into_response()
+    }
+}
