@@ -10,6 +10,7 @@
 //! Dependencies between the modules point one way:
 //! `cli -> embedded -> source, reap -> session -> lineage -> process`.
 
+pub mod api;
 pub mod cli;
 // pub mod embedded;
 pub mod lineage;
@@ -17,3 +18,4 @@ pub mod process;
 pub mod reap;
 pub mod session;
 pub mod source;
+pub mod store;

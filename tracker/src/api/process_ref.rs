@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use crate::process::{ParseProcessIdError, Pid, ProcessId};
 
@@ -84,7 +84,9 @@ impl serde::de::Visitor<'_> for Visitor {
 
 impl utoipa::PartialSchema for ProcessRef {
     fn schema() -> RefOr<Schema> {
-        let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
+        let number = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(1));
         let text = ObjectBuilder::new()
             .schema_type(Type::String)
             .pattern(Some("^([0-9]+(@[0-9]+)?|self)$"));
@@ -116,7 +118,10 @@ mod tests {
         let pid = Pid::new(7).unwrap();
         assert_eq!(read("7"), Ok(ProcessRef::Pid(pid)));
         assert_eq!(read("\"7\""), Ok(ProcessRef::Pid(pid)));
-        assert_eq!(read("\"7@8\""), Ok(ProcessRef::Exact("7@8".parse().unwrap())));
+        assert_eq!(
+            read("\"7@8\""),
+            Ok(ProcessRef::Exact("7@8".parse().unwrap()))
+        );
         assert_eq!(read("\"self\""), Ok(ProcessRef::Caller));
         for json in ["7", "\"7@8\"", "\"self\""] {
             assert_eq!(serde_json::to_string(&read(json).unwrap()).unwrap(), json);
@@ -125,7 +130,16 @@ mod tests {
 
     #[test]
     fn what_no_process_can_be_is_refused() {
-        for json in ["0", "-1", "2147483648", "18446744073709551615", "1.5", "null", "\"x\"", "{}"] {
+        for json in [
+            "0",
+            "-1",
+            "2147483648",
+            "18446744073709551615",
+            "1.5",
+            "null",
+            "\"x\"",
+            "{}",
+        ] {
             assert!(read(json).is_err(), "{json}");
         }
     }

@@ -121,7 +121,10 @@ pub struct ReapsQuery {
 
 impl Default for CloseSession {
     fn default() -> CloseSession {
-        CloseSession { grace_ms: default_grace(), dry_run: false }
+        CloseSession {
+            grace_ms: default_grace(),
+            dry_run: false,
+        }
     }
 }
 
@@ -136,7 +139,10 @@ mod tests {
     #[test]
     fn a_misspelt_field_is_an_error() {
         for json in [r#"{"dryrun":true}"#, r#"{"grace":1}"#] {
-            assert!(serde_json::from_str::<CloseSession>(json).is_err(), "{json}");
+            assert!(
+                serde_json::from_str::<CloseSession>(json).is_err(),
+                "{json}"
+            );
         }
         let json = r#"{"target":{"kind":"session","session":"a","pid":1}}"#;
         assert!(serde_json::from_str::<ReapRequest>(json).is_err());
@@ -145,6 +151,12 @@ mod tests {
     #[test]
     fn an_empty_request_has_the_defaults_of_the_command_line() {
         let request: CloseSession = serde_json::from_str("{}").unwrap();
-        assert_eq!(request, CloseSession { grace_ms: 5000, dry_run: false });
+        assert_eq!(
+            request,
+            CloseSession {
+                grace_ms: 5000,
+                dry_run: false
+            }
+        );
     }
 }

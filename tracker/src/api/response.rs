@@ -6,16 +6,17 @@ use utoipa::ToSchema;
 
 use crate::lineage::SessionId;
 use crate::process::{Pid, ProcessId, StartTime};
-use crate::reap::{Report, SpareReason};
+use crate::reap::{Evidence, Report, SpareReason};
 use crate::session::SessionState;
 use crate::source::SourceKind;
 use crate::store::ReapState;
 
 /// Who a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 pub struct ProcessKey {
     /// Thread group id.
-    #[schema(value_type = i32)]
     pub pid: Pid,
     /// Field 22 of `/proc/PID/stat`.
     pub start_ticks: u64,
@@ -23,7 +24,10 @@ pub struct ProcessKey {
 
 impl From<ProcessId> for ProcessKey {
     fn from(id: ProcessId) -> ProcessKey {
-        ProcessKey { pid: id.pid, start_ticks: id.start_time.ticks() }
+        ProcessKey {
+            pid: id.pid,
+            start_ticks: id.start_time.ticks(),
+        }
     }
 }
 
@@ -37,14 +41,12 @@ impl From<ProcessKey> for ProcessId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionInfo {
     /// Names it; does not change.
-    #[schema(value_type = String)]
     pub id: SessionId,
     /// What its opener calls it. Not escaped: it came as JSON.
     pub name: String,
     /// The processes that it was opened for.
     pub roots: Vec<ProcessKey>,
     /// The session that it lies in.
-    #[schema(value_type = Option<String>)]
     pub parent: Option<SessionId>,
     /// The uid that opened it.
     pub owner_uid: u32,
@@ -108,8 +110,10 @@ pub struct Process {
     pub creator: Option<ProcessKey>,
     /// Dead ancestors between it and `creator` that were forgotten.
     pub skipped_ancestors: u64,
+    /// In a tree: its nearest ancestor that the tree shows as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<ProcessKey>,
     /// The innermost session that owns it.
-    #[schema(value_type = Option<String>)]
     pub session: Option<SessionId>,
     /// A keep rule spares it.
     pub kept: bool,
@@ -183,8 +187,8 @@ pub struct Why {
     /// The chain of those who created it, from itself up to the first that is
     /// not a member of the innermost session.
     pub chain: Vec<Ancestor>,
-    /// Each fact that makes it a member, in words.
-    pub evidence: Vec<String>,
+    /// Each fact that makes it a member.
+    pub evidence: Vec<Evidence>,
     /// What a reap would do.
     pub verdict: Verdict,
     /// That in words.
@@ -220,7 +224,6 @@ pub struct Event {
     #[serde(flatten)]
     pub id: ProcessKey,
     /// The innermost session that owns it.
-    #[schema(value_type = Option<String>)]
     pub session: Option<SessionId>,
     /// `fork`: who created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 use tracker_ebpf::{TAG_EXEMPT, TAG_NONE};
 
 /// Names a session: 48 random bits, printed as twelve hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(try_from = "String", into = "String")]
+#[schema(value_type = String)]
 pub struct SessionId(u64);
 
 impl SessionId {

@@ -46,8 +46,11 @@ mod tests {
     #[test]
     fn the_peer_of_a_pair_has_the_groups_of_this_process() {
         let (one, _two) = std::os::unix::net::UnixStream::pair().unwrap();
-        let mut own: Vec<u32> =
-            nix::unistd::getgroups().unwrap().into_iter().map(nix::unistd::Gid::as_raw).collect();
+        let mut own: Vec<u32> = nix::unistd::getgroups()
+            .unwrap()
+            .into_iter()
+            .map(nix::unistd::Gid::as_raw)
+            .collect();
         let mut seen = peer_groups(&one).unwrap();
         own.sort_unstable();
         seen.sort_unstable();

@@ -11,7 +11,7 @@ use crate::source::SourceKind;
 pub const SCHEMA: u32 = 1;
 
 /// What was done, to whom, why, and what is proven.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -40,7 +40,7 @@ pub struct Report {
 }
 
 /// What was reaped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TargetEntry {
     /// A session, with the sessions inside it.
@@ -65,7 +65,7 @@ pub enum TargetEntry {
 }
 
 /// What is proven of the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Nothing that the target owns and may end is alive.
@@ -80,7 +80,7 @@ pub enum Verdict {
 }
 
 /// A process that the target owned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProcessEntry {
     /// Thread group id.
     pub pid: Pid,
@@ -113,7 +113,7 @@ pub struct ProcessEntry {
 }
 
 /// A process that was left alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SparedEntry {
     /// Thread group id.
     pub pid: Pid,
@@ -141,7 +141,7 @@ pub struct SparedEntry {
 }
 
 /// Why a process belongs to a target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Evidence {
     /// The kind.
     pub kind: EvidenceKind,
@@ -150,7 +150,7 @@ pub struct Evidence {
 }
 
 /// A kind of evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceKind {
     /// It was created by a member.
@@ -164,7 +164,7 @@ pub enum EvidenceKind {
 }
 
 /// What became of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Dead before a signal was sent.
@@ -180,7 +180,19 @@ pub enum Outcome {
 }
 
 /// Why a process was left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SpareReason {
     /// A keep rule names it or an ancestor of it.
@@ -198,7 +210,7 @@ pub enum SpareReason {
 }
 
 /// Sums.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Counts {
     /// Of [`Outcome::Exited`].
     pub exited: u64,

@@ -1,14 +1,15 @@
 //! Who asks, and what they may do.
 
-use crate::process::Pid;
+use crate::process::ProcessId;
 
 /// A client of the daemon, as the kernel knew it when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Its effective uid.
     pub uid: u32,
-    /// Its pid; `None` when it has none in the daemon's pid namespace.
-    pub pid: Option<Pid>,
+    /// The process that connected; `None` when it is in a pid namespace that
+    /// the daemon does not see, or gone.
+    pub process: Option<ProcessId>,
     /// Root, or in the group that may do all. Others use their own sessions only.
     pub may_all: bool,
 }

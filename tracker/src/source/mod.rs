@@ -13,7 +13,7 @@ use crate::process::ProcessId;
 pub use gap::Gap;
 
 /// Which source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// The kernel probe.
