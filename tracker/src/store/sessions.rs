@@ -14,7 +14,7 @@ impl Store {
     pub fn save_session(&mut self, session: &Session) -> Result<(), StoreError> {
         let boot = self.boot.clone();
         let roots = lines(&session.roots);
-        let keep = serde_json::Value::from_iter(session.keep.iter().map(ToString::to_string));
+        let keep: serde_json::Value = session.keep.iter().map(ToString::to_string).collect();
         self.write("write a session to", |transaction| {
             transaction.execute(
                 "INSERT OR REPLACE INTO sessions
@@ -167,7 +167,10 @@ fn state_name(state: SessionState) -> &'static str {
 }
 
 fn lines(ids: &[ProcessId]) -> String {
-    ids.iter().map(|id| format!("{id}\n")).collect()
+    ids.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn parse<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
