@@ -3,7 +3,9 @@
 
 mod bytes;
 mod cancel;
+mod forward;
 mod identity;
+pub mod launch;
 mod peer;
 mod pidfd;
 mod proc;
