@@ -53,6 +53,10 @@ pub struct Losses {
     pub members: u64,
 }
 
+/// Value of a field offset that this kernel does not have. The probe leaves out
+/// what it would have read there.
+pub const NO_FIELD: u32 = u32::MAX;
+
 /// Indices into the per-CPU `COUNTERS` array.
 pub mod counter {
     /// Records that found no room in the ring buffer.
@@ -90,8 +94,8 @@ pub mod kind {
 
 /// Length of a task's `comm`, with its final NUL (`TASK_COMM_LEN`).
 pub const COMM_LEN: usize = 16;
-/// The longest program path that a record carries, with its final NUL.
-pub const FILENAME_LEN: usize = 256;
+/// The longest program path that a record carries, without its final NUL.
+pub const FILENAME_LEN: usize = 255;
 /// The most of a command line that a record carries.
 pub const ARGV_LEN: usize = 1024;
 
@@ -136,10 +140,11 @@ pub struct ForkRecord {
     pub comm: [u8; COMM_LEN],
 }
 
-/// A program was executed. The used part of `text` follows the fixed part:
-/// first the program path, then the command line.
+/// A program was executed. This is the fixed part of the record; right after it
+/// come `filename_len` bytes of the path that was given to `execve`, then
+/// `argv_len` bytes of the command line, in which NUL ends each argument.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecRecord {
     /// The process.
     pub header: Header,
@@ -151,14 +156,10 @@ pub struct ExecRecord {
     pub flags: u32,
     /// Its new `comm`.
     pub comm: [u8; COMM_LEN],
-    /// Bytes of `filename` that are used, without the NUL.
+    /// Bytes of the path, without its NUL; at most [`FILENAME_LEN`].
     pub filename_len: u32,
-    /// Bytes of `argv` that are used.
+    /// Bytes of the command line; at most [`ARGV_LEN`].
     pub argv_len: u32,
-    /// The path that was given to `execve`.
-    pub filename: [u8; FILENAME_LEN],
-    /// The arguments, each ended by NUL.
-    pub argv: [u8; ARGV_LEN],
 }
 
 /// The last thread of a process began to exit.
@@ -186,6 +187,10 @@ pub struct CensusRow {
     pub pid: u32,
     /// Thread group id of the real parent.
     pub parent_pid: u32,
+    /// [`PROCESS_EXITING`] or 0.
+    pub flags: u32,
+    /// Always 0.
+    pub reserved: u32,
 }
 
 macro_rules! frozen {
@@ -202,9 +207,9 @@ frozen! {
     Losses: 16, align 8;
     Header: 32, align 8;
     ForkRecord: 72, align 8;
-    ExecRecord: 72 + FILENAME_LEN + ARGV_LEN, align 8;
+    ExecRecord: 72, align 8;
     ExitRecord: 40, align 8;
-    CensusRow: 24, align 8;
+    CensusRow: 32, align 8;
 }
 
 // A size alone does not notice two fields that changed places.
@@ -217,8 +222,7 @@ const _: () = {
     assert!(core::mem::offset_of!(ForkRecord, creator_pid) == 48);
     assert!(core::mem::offset_of!(ForkRecord, comm) == 56);
     assert!(core::mem::offset_of!(ExecRecord, comm) == 48);
-    assert!(core::mem::offset_of!(ExecRecord, filename) == 72);
-    assert!(core::mem::offset_of!(ExecRecord, argv) == 72 + FILENAME_LEN);
+    assert!(core::mem::offset_of!(ExecRecord, filename_len) == 64);
     assert!(core::mem::offset_of!(ExitRecord, code) == 32);
     assert!(core::mem::offset_of!(CensusRow, pid) == 16);
 };

@@ -1,2 +1,39 @@
-//! x
-fn main() {}
+//! Chores of this repository: `cargo xtask --help`.
+
+mod probe;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+/// Chores of the tracker repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// The committed object of the kernel probe.
+    #[command(subcommand)]
+    Probe(probe::Task),
+}
+
+fn main() -> anyhow::Result<()> {
+    let Args { task } = Args::parse();
+    let root = workspace()?;
+    match task {
+        Task::Probe(task) => probe::run(&root, &task),
+    }
+}
+
+/// The workspace that this xtask was built from.
+fn workspace() -> anyhow::Result<PathBuf> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_owned)
+        .context("xtask does not lie in a workspace")
+}
