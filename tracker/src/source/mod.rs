@@ -1,7 +1,9 @@
 //! Where the knowledge about processes comes from: the kernel probe, or
 //! snapshots of `/proc`.
 
+pub mod ebpf;
 mod gap;
+pub mod host;
 
 use std::os::fd::BorrowedFd;
 
@@ -99,8 +101,17 @@ pub trait Source: Send + std::fmt::Debug {
     /// does nothing.
     fn condemn(&mut self, sessions: &[SessionId], until_ns: u64) -> Result<(), SourceError>;
 
-    /// Ends [`Source::condemn`].
+    /// Ends [`Source::condemn`] and [`Source::shield`].
     fn absolve(&mut self, sessions: &[SessionId]) -> Result<(), SourceError>;
+
+    /// Exempts processes from [`Source::condemn`] until [`Source::absolve`]:
+    /// tracker's and the client's ancestors may be members of the very session
+    /// that is reaped, and may fork. To be called before the session is
+    /// condemned. Their descendants are not exempt.
+    fn shield(&mut self, ids: &[ProcessId]) -> Result<(), SourceError> {
+        let _ = ids;
+        Ok(())
+    }
 
     /// Asks for a wakeup of [`Source::news`] at each fork of a tagged process
     /// (while a reap runs), or no longer.

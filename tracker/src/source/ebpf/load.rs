@@ -1,0 +1,186 @@
+//! Brings the probe into the kernel and starts it.
+
+use aya::programs::{BtfTracePoint, Iter, ProgramError, ProgramFd};
+use aya::{Btf, Ebpf, EbpfLoader, Endianness};
+
+use super::error::{LoadError, log_tail};
+use super::maps::{Maps, name};
+use super::offsets::{Layout, PATH};
+use crate::source::host;
+
+/// The committed object of the probe.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/probe/tracker-probe.o"
+));
+
+/// The tracepoints, in the order in which they are attached: whoever is put
+/// into the map by a fork has its end seen too.
+pub(super) const TRACEPOINTS: [&str; 4] = [
+    "sched_process_free",
+    "sched_process_exit",
+    "sched_process_exec",
+    FORK,
+];
+
+/// The one that must not be skipped.
+pub(super) const FORK: &str = "sched_process_fork";
+/// The iterator.
+pub(super) const CENSUS: &str = "census";
+
+/// The most processes that the default capacity covers: 25 MB of kernel memory.
+const MAX_CAPACITY: u32 = 1 << 18;
+/// Where `/proc` does not tell how many pids there are: Linux' own default.
+const DEFAULT_PID_MAX: u32 = 32768;
+/// So many signals may interrupt the verifier before that is an error.
+const INTERRUPTIONS: u32 = 100;
+
+/// How the probe is to be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Record every process. Otherwise only members of sessions.
+    pub track_all: bool,
+    /// Size of the ring buffer, bytes; rounded up to a power of two. It counts
+    /// twice in the resident memory of who reads it.
+    pub ring_bytes: u32,
+    /// How many processes fit in the map.
+    pub capacity: u32,
+}
+
+impl LoadOptions {
+    /// For one session: the map takes every pid there can be, up to 262,144.
+    pub fn standalone() -> LoadOptions {
+        LoadOptions {
+            track_all: false,
+            ring_bytes: 1 << 20,
+            capacity: host::pid_max()
+                .unwrap_or(DEFAULT_PID_MAX)
+                .clamp(1024, MAX_CAPACITY),
+        }
+    }
+
+    /// For the whole host. The ring buffer holds about a second of a machine
+    /// that does nothing but spawn.
+    pub fn daemon() -> LoadOptions {
+        LoadOptions {
+            track_all: true,
+            ring_bytes: 1 << 22,
+            ..LoadOptions::standalone()
+        }
+    }
+
+    pub(super) fn ring_bytes(&self) -> u32 {
+        self.ring_bytes
+            .max(4096)
+            .checked_next_power_of_two()
+            .unwrap_or(1 << 31)
+    }
+}
+
+/// A probe that runs.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// Its programs and their links, which end with it unless they are pinned.
+    pub(super) ebpf: Ebpf,
+    /// Its maps.
+    pub(super) maps: Maps,
+    /// The program at `sched_process_fork`.
+    pub(super) fork: ProgramFd,
+}
+
+/// Loads and attaches the probe.
+pub(super) fn load(options: &LoadOptions) -> Result<Loaded, LoadError> {
+    if !host::in_host_pid_namespace().unwrap_or(true) {
+        return Err(LoadError::NotHostPidNamespace);
+    }
+    let data = std::fs::read(PATH).map_err(LoadError::NoBtf)?;
+    if let Some(error) = LoadError::missing_capabilities("bpf(2)") {
+        return Err(error);
+    }
+    let layout = Layout::find(&data)?;
+    drop(data);
+    let mut ebpf = create_maps(options, &layout)?;
+    let btf = Btf::parse(&layout.reduced, Endianness::default())
+        .map_err(|error| LoadError::BadBtf(error.to_string()))?;
+    let census: &mut Iter = program(&mut ebpf, CENSUS)?;
+    verified(CENSUS, || census.load("task", &btf))?;
+    for tracepoint in TRACEPOINTS {
+        let program: &mut BtfTracePoint = program(&mut ebpf, tracepoint)?;
+        verified(tracepoint, || program.load(tracepoint, &btf))?;
+    }
+    for tracepoint in TRACEPOINTS {
+        let program: &mut BtfTracePoint = program(&mut ebpf, tracepoint)?;
+        program
+            .attach()
+            .map_err(|error| LoadError::of(format!("attaching to {tracepoint}"), &error))?;
+    }
+    let fork: &mut BtfTracePoint = program(&mut ebpf, FORK)?;
+    let fork = fork
+        .fd()
+        .and_then(|fd| Ok(fd.try_clone()?))
+        .map_err(|error| LoadError::of(FORK, &error))?;
+    let maps = Maps::new(|name| ebpf.take_map(name))?;
+    Ok(Loaded { ebpf, maps, fork })
+}
+
+fn create_maps(options: &LoadOptions, layout: &Layout) -> Result<Ebpf, LoadError> {
+    let ring_bytes = options.ring_bytes();
+    let track_all = u32::from(options.track_all);
+    let group_dead = u32::from(layout.exit_has_group_dead);
+    let wake_at = u64::from(ring_bytes / 2);
+    // Again after each further 32nd of it.
+    let wake_shift = (ring_bytes / 32).ilog2();
+    let mut loader = EbpfLoader::new();
+    for (global, offset) in &layout.offsets {
+        loader.override_global(global, offset, true);
+    }
+    loader
+        // The probe asks for no relocations: nothing of this is looked up.
+        .btf(None)
+        .override_global("TRACK_ALL", &track_all, true)
+        .override_global("EXIT_HAS_GROUP_DEAD", &group_dead, true)
+        .override_global("WAKE_AT", &wake_at, true)
+        .override_global("WAKE_SHIFT", &wake_shift, true)
+        .map_max_entries(name::PROCESSES, options.capacity.max(1))
+        .map_max_entries(name::RING, ring_bytes)
+        .load(OBJECT)
+        .map_err(|error| LoadError::of("creating the probe's maps", &error))
+}
+
+fn program<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, LoadError>
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
+{
+    ebpf.program_mut(name)
+        .ok_or_else(|| LoadError::Object(format!("there is no program {name}")))?
+        .try_into()
+        .map_err(|_| LoadError::Object(format!("{name} is of another kind")))
+}
+
+/// Has a program verified. A signal to this process interrupts that (EAGAIN).
+fn verified(
+    program: &'static str,
+    mut load: impl FnMut() -> Result<(), ProgramError>,
+) -> Result<(), LoadError> {
+    let mut interrupted = 0;
+    loop {
+        match load() {
+            Ok(()) => return Ok(()),
+            Err(ProgramError::LoadError {
+                io_error,
+                verifier_log,
+            }) => match io_error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) if interrupted < INTERRUPTIONS => interrupted += 1,
+                Some(libc::EINVAL | libc::EACCES | libc::E2BIG) => {
+                    return Err(LoadError::Verifier {
+                        program,
+                        log: log_tail(&verifier_log.to_string()),
+                        source: io_error,
+                    });
+                }
+                _ => return Err(LoadError::of(program, &io_error)),
+            },
+            Err(error) => return Err(LoadError::of(program, &error)),
+        }
+    }
+}

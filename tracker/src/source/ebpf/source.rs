@@ -1,0 +1,440 @@
+//! [`Source`], answered by the probe.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use aya::Ebpf;
+use aya::programs::{Iter, ProgramFd};
+use tracker_ebpf::{CensusRow, PROCESS_EXITING, PROCESS_SEEDED, Process, TAG_NONE};
+
+use super::census::{self, Rows};
+use super::counters::{self, Counters};
+use super::error::LoadError;
+use super::load::{self, CENSUS, LoadOptions, Loaded};
+use super::maps::{Maps, Put};
+use super::{adopt, ring};
+use crate::lineage::{Event, SessionId, Snapshot, Tag};
+use crate::process::{Pid, Proc, ProcessId, StartTime, now_boot_ns};
+use crate::source::{Adoption, Gap, Member, Members, Source, SourceError, SourceKind};
+
+/// Goes on this often when the kernel changes what is being changed here.
+const ATTEMPTS: u32 = 100;
+
+/// The kernel probe, running.
+#[derive(Debug)]
+pub struct EbpfSource {
+    maps: Maps,
+    programs: Programs,
+    fork: ProgramFd,
+    proc: Proc,
+    options: LoadOptions,
+    sessions: HashMap<SessionId, Known>,
+    /// Who is shielded, to be undone.
+    shielded: Vec<u32>,
+    /// Events that did not come through the ring buffer.
+    pending: Vec<Event>,
+    undecodable: u64,
+}
+
+/// What keeps the programs running.
+#[derive(Debug)]
+enum Programs {
+    /// This process alone.
+    Own(Ebpf),
+}
+
+/// What the kernel does not know of a session.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// It began with a process that was running already.
+    late: bool,
+    /// How often the probe had been skipped when it began.
+    skipped: u64,
+}
+
+impl EbpfSource {
+    /// Loads a probe of one's own, which ends with this process.
+    pub fn load(options: LoadOptions) -> Result<EbpfSource, LoadError> {
+        let Loaded { ebpf, maps, fork } = load::load(&options)?;
+        let mut source = EbpfSource {
+            maps,
+            programs: Programs::Own(ebpf),
+            fork,
+            proc: Proc::open()?,
+            options,
+            sessions: HashMap::new(),
+            shielded: Vec::new(),
+            pending: Vec::new(),
+            undecodable: 0,
+        };
+        source.verify()?;
+        if options.track_all {
+            source.look_at_everybody()?;
+        }
+        Ok(source)
+    }
+
+    /// What the probe counted.
+    pub fn counters(&self) -> Result<Counters, SourceError> {
+        Counters::read(&self.maps, &self.fork, self.undecodable)
+    }
+
+    /// How many processes are in the kernel's map, and how many fit.
+    pub fn fill(&self) -> Result<(usize, u32), SourceError> {
+        Ok((self.maps.processes()?.len(), self.options.capacity))
+    }
+
+    /// The probe must see this very process as `/proc` does. If it does not,
+    /// the offsets are wrong, and so would be everything else.
+    fn verify(&mut self) -> Result<(), LoadError> {
+        let own = self.proc.seen(Pid::own())?;
+        let row = self.census()?.get(&Pid::own().as_u32()).copied();
+        let same = own.zip(row).is_some_and(|(own, row)| {
+            own.id.start_time == StartTime::from_ns(row.start_ns)
+                && own.stat.parent.map_or(0, Pid::as_u32) == row.parent_pid
+                && row.flags == 0
+        });
+        same.then_some(()).ok_or(LoadError::Disagrees)
+    }
+
+    fn census(&mut self) -> Result<Rows, SourceError> {
+        let walk = match &mut self.programs {
+            Programs::Own(ebpf) => {
+                let program: Option<&mut Iter> = ebpf
+                    .program_mut(CENSUS)
+                    .and_then(|program| program.try_into().ok());
+                program
+                    .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+                    .and_then(census::start)
+            }
+        };
+        census::read(walk.map_err(SourceError::Census)?)
+    }
+
+    /// Reports everybody who was there before the probe.
+    fn look_at_everybody(&mut self) -> Result<(), LoadError> {
+        let rows = self.census()?;
+        for row in rows.values() {
+            let snapshot = self.snapshot(row, None, true)?;
+            self.pending.extend(snapshot);
+        }
+        Ok(())
+    }
+
+    /// What `/proc` says of a process; `None` when it is gone. `whole` reads
+    /// more than its name.
+    fn snapshot(
+        &self,
+        row: &CensusRow,
+        tag: Option<Tag>,
+        whole: bool,
+    ) -> Result<Option<Event>, SourceError> {
+        let Some(id) = ProcessId::from_kernel(row.pid, row.start_ns) else {
+            return Ok(None);
+        };
+        let (mut exe, mut argv, mut uid) = (None, None, None);
+        if whole {
+            exe = self.proc.exe(id.pid);
+            argv = self.proc.cmdline(id.pid)?;
+            uid = self.proc.uid(id.pid)?;
+        }
+        // Last, so that what was read before is known to be of this process.
+        let Some(seen) = self.proc.same(id)? else {
+            return Ok(None);
+        };
+        Ok(Some(Event::Snapshot(Snapshot {
+            id,
+            parent: ProcessId::from_kernel(row.parent_pid, row.parent_start_ns),
+            tag,
+            time_ns: now_boot_ns(),
+            comm: seen.stat.comm,
+            exe,
+            argv,
+            uid,
+        })))
+    }
+
+    /// What is remembered of a session; begins now if it is new.
+    fn known(&mut self, session: SessionId) -> &mut Known {
+        let skipped = counters::misses(&self.fork).unwrap_or(0);
+        self.sessions.entry(session).or_insert(Known {
+            late: false,
+            skipped,
+        })
+    }
+
+    /// Gives one process of the census the tag that `choose` makes of its old
+    /// one. Answers whether that changed anything.
+    fn tag(
+        &mut self,
+        row: &CensusRow,
+        choose: impl Fn(Option<Tag>) -> Option<Tag>,
+    ) -> Result<bool, SourceError> {
+        for _ in 0..ATTEMPTS {
+            let put = match self.maps.process(row.pid)? {
+                Some(entry) if entry.start_ns == row.start_ns => {
+                    let Some(tag) = choose(Tag::from_kernel(entry.tag)) else {
+                        return Ok(false);
+                    };
+                    let tag = Tag::to_kernel(Some(tag));
+                    if tag == entry.tag {
+                        return Ok(false);
+                    }
+                    let flags = entry.flags | row.flags;
+                    let entry = Process {
+                        tag,
+                        flags,
+                        ..entry
+                    };
+                    self.maps.set_process(row.pid, &entry)?
+                }
+                // The pid belongs to a later process: the census is outdated.
+                Some(entry) if entry.start_ns > row.start_ns => return Ok(false),
+                // To an earlier one, which the kernel has not let go of yet.
+                Some(_) => {
+                    self.maps.remove_process(row.pid)?;
+                    Put::Changed
+                }
+                None => {
+                    let Some(tag) = choose(None) else {
+                        return Ok(false);
+                    };
+                    let entry = Process {
+                        start_ns: row.start_ns,
+                        tag: Tag::to_kernel(Some(tag)),
+                        flags: PROCESS_SEEDED | row.flags,
+                        ..Process::default()
+                    };
+                    self.maps.add_process(row.pid, &entry)?
+                }
+            };
+            match put {
+                Put::Done => return Ok(true),
+                Put::Changed => {}
+                Put::Full => {
+                    let id = ProcessId::from_kernel(row.pid, row.start_ns);
+                    return id.map_or(Ok(false), |id| Err(SourceError::Full(id)));
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes on until a look finds nobody to tag. Then nobody is left: whoever was
+    /// created meanwhile has a creator that was tagged before.
+    fn tag_descendants(
+        &mut self,
+        root: &CensusRow,
+        choose: impl Fn(Option<Tag>) -> Option<Tag>,
+        tagged: &mut Vec<CensusRow>,
+    ) -> Result<(), SourceError> {
+        loop {
+            let before = tagged.len();
+            let rows = self.census()?;
+            let entries = self.maps.processes()?.into_iter().collect();
+            for row in adopt::tree(*root, &rows, &entries).iter().skip(1) {
+                if self.tag(row, &choose)? {
+                    tagged.push(*row);
+                }
+            }
+            let rows = self.census()?;
+            self.forget_the_gone(tagged, &rows)?;
+            if tagged.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes out entries of processes that went while they were tagged: the
+    /// kernel may have let go of them before they were in.
+    fn forget_the_gone(&mut self, tagged: &[CensusRow], rows: &Rows) -> Result<(), SourceError> {
+        for row in tagged {
+            let alive = rows
+                .get(&row.pid)
+                .is_some_and(|now| now.start_ns == row.start_ns);
+            let entry = if alive {
+                None
+            } else {
+                self.maps.process(row.pid)?
+            };
+            if entry.is_some_and(|entry| entry.start_ns == row.start_ns) {
+                self.maps.remove_process(row.pid)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn gaps(&mut self, session: SessionId) -> Result<(Vec<Gap>, u64), SourceError> {
+        let known = self.sessions.get(&session).copied();
+        let losses = self.maps.losses(session.raw())?;
+        let mut gaps = Vec::new();
+        if known.is_some_and(|known| known.late) {
+            gaps.push(Gap::AdoptedLate);
+        }
+        // A loss that nobody was charged with may be anybody's.
+        let unattributed = self
+            .maps
+            .counter(tracker_ebpf::counter::LOSS_UNATTRIBUTED)?;
+        let members = losses.members + unattributed;
+        if members > 0 {
+            gaps.push(Gap::MembersLost(members));
+        }
+        let skipped = counters::misses(&self.fork).unwrap_or(0);
+        let skipped = skipped.saturating_sub(known.map_or(0, |known| known.skipped));
+        if skipped > 0 {
+            gaps.push(Gap::ProbeSkipped(skipped));
+        }
+        Ok((gaps, losses.records))
+    }
+}
+
+impl Source for EbpfSource {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Ebpf
+    }
+
+    fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), SourceError> {
+        for event in self.pending.drain(..) {
+            sink(event);
+        }
+        let room = u64::from(self.options.ring_bytes());
+        self.undecodable += ring::drain(&mut self.maps.ring, room, sink);
+        Ok(())
+    }
+
+    fn adopt(
+        &mut self,
+        adoption: Adoption,
+        instead_of: Option<SessionId>,
+    ) -> Result<Vec<ProcessId>, SourceError> {
+        let Adoption { root, tag, fresh } = adoption;
+        self.known(tag.session).late |= !fresh;
+        let root_row = self
+            .census()?
+            .get(&root.pid.as_u32())
+            .filter(|row| StartTime::from_ns(row.start_ns) == root.start_time)
+            .copied()
+            .ok_or(SourceError::Gone(root))?;
+        let mut tagged = Vec::new();
+        // The root first: whoever it creates from now on is a member by itself.
+        if self.tag(&root_row, |_| Some(tag))? {
+            tagged.push(root_row);
+        }
+        if !fresh {
+            let choose = |old| adopt::inherit(old, tag, instead_of);
+            self.tag_descendants(&root_row, choose, &mut tagged)?;
+        }
+        let mut answer = Vec::with_capacity(tagged.len());
+        for row in &tagged {
+            let snapshot = self.snapshot(row, Some(tag), !self.options.track_all)?;
+            self.pending.extend(snapshot);
+            answer.extend(ProcessId::from_kernel(row.pid, row.start_ns));
+        }
+        Ok(answer)
+    }
+
+    fn release(&mut self, session: SessionId) -> Result<(), SourceError> {
+        for _ in 0..ATTEMPTS {
+            let mut left = 0;
+            for (pid, entry) in self.maps.processes()? {
+                if Tag::from_kernel(entry.tag).is_none_or(|tag| tag.session != session) {
+                    continue;
+                }
+                left += 1;
+                if self.options.track_all {
+                    let tag = TAG_NONE;
+                    self.maps.set_process(pid, &Process { tag, ..entry })?;
+                } else {
+                    self.maps.remove_process(pid)?;
+                }
+            }
+            // Whoever was created meanwhile by one that still had the tag.
+            if left == 0 {
+                break;
+            }
+        }
+        self.maps.absolve(session.raw())?;
+        self.maps.forget_losses(session.raw())?;
+        self.sessions.remove(&session);
+        Ok(())
+    }
+
+    fn members(&mut self, sessions: &[SessionId]) -> Result<Members, SourceError> {
+        let wanted: HashSet<SessionId> = sessions.iter().copied().collect();
+        let mut members = Members::default();
+        for (pid, entry) in self.maps.processes()? {
+            let Some(tag) = Tag::from_kernel(entry.tag).filter(|tag| wanted.contains(&tag.session))
+            else {
+                continue;
+            };
+            let Some(id) = ProcessId::from_kernel(pid, entry.start_ns) else {
+                continue;
+            };
+            members.found.push(Member {
+                id,
+                start_ns: Some(entry.start_ns),
+                tag,
+                creator: ProcessId::from_kernel(entry.creator_pid, entry.creator_start_ns),
+                exiting: entry.flags & PROCESS_EXITING != 0,
+            });
+        }
+        for session in wanted {
+            let (gaps, records) = self.gaps(session)?;
+            let gaps = gaps.into_iter().map(|gap| (session, gap));
+            members.gaps.extend(gaps);
+            if records > 0 {
+                members.notes.push(format!(
+                    "{records} records of history did not fit in the ring buffer; \
+                     membership comes from the kernel's map and is not affected"
+                ));
+            }
+        }
+        Ok(members)
+    }
+
+    fn tag_of(&mut self, id: ProcessId) -> Result<Option<Tag>, SourceError> {
+        let entry = self.maps.process(id.pid.as_u32())?.filter(|entry| {
+            StartTime::from_ns(entry.start_ns) == id.start_time
+                && entry.flags & PROCESS_EXITING == 0
+        });
+        Ok(entry.and_then(|entry| Tag::from_kernel(entry.tag)))
+    }
+
+    fn condemn(&mut self, sessions: &[SessionId], until_ns: u64) -> Result<(), SourceError> {
+        for session in sessions {
+            self.maps.condemn(session.raw(), until_ns)?;
+        }
+        Ok(())
+    }
+
+    fn absolve(&mut self, sessions: &[SessionId]) -> Result<(), SourceError> {
+        for session in sessions {
+            self.maps.absolve(session.raw())?;
+        }
+        for pid in std::mem::take(&mut self.shielded) {
+            self.maps.unshield(pid)?;
+        }
+        Ok(())
+    }
+
+    fn shield(&mut self, ids: &[ProcessId]) -> Result<(), SourceError> {
+        for id in ids {
+            let entry = self.maps.process(id.pid.as_u32())?;
+            if let Some(entry) =
+                entry.filter(|entry| StartTime::from_ns(entry.start_ns) == id.start_time)
+            {
+                self.maps.shield(id.pid.as_u32(), entry.start_ns)?;
+                self.shielded.push(id.pid.as_u32());
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_eagerly(&mut self, eagerly: bool) -> Result<(), SourceError> {
+        self.maps.set_eager(eagerly)
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.maps.ring.as_fd())
+    }
+}
