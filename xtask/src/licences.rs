@@ -40,29 +40,51 @@ pub(crate) fn check() -> Result<()> {
         .args(["metadata", "--format-version=1", "--locked"])
         .output()
         .context("cannot run cargo metadata")?;
-    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Metadata =
-        serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata printed")?;
+    ensure!(
+        output.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .context("cannot read what cargo metadata printed")?;
     let refused: Vec<String> = metadata.packages.iter().filter_map(refusal).collect();
     if !refused.is_empty() {
-        bail!("these dependencies may not be shipped:\n{}", refused.join("\n"));
+        bail!(
+            "these dependencies may not be shipped:\n{}",
+            refused.join("\n")
+        );
     }
-    println!("{} packages, all under allowed licences", metadata.packages.len());
+    println!(
+        "{} packages, all under allowed licences",
+        metadata.packages.len()
+    );
     Ok(())
 }
 
 fn refusal(package: &Package) -> Option<String> {
-    let Package { name, version, license } = package;
-    let Some(license) = license else { return Some(format!("{name} {version}: no licence")) };
+    let Package {
+        name,
+        version,
+        license,
+    } = package;
+    let Some(license) = license else {
+        return Some(format!("{name} {version}: no licence"));
+    };
     match Expression::parse_mode(license, ParseMode::LAX) {
         Ok(expression) if expression.evaluate(is_allowed) => None,
         Ok(_) => Some(format!("{name} {version}: {license}")),
-        Err(error) => Some(format!("{name} {version}: {license:?} cannot be read: {}", error.reason)),
+        Err(error) => Some(format!(
+            "{name} {version}: {license:?} cannot be read: {}",
+            error.reason
+        )),
     }
 }
 
 fn is_allowed(requirement: &LicenseReq) -> bool {
-    requirement.license.id().is_some_and(|id| ALLOWED.contains(&id.name))
+    requirement
+        .license
+        .id()
+        .is_some_and(|id| ALLOWED.contains(&id.name))
 }
 
 #[cfg(test)]
@@ -85,7 +107,12 @@ mod tests {
 
     #[test]
     fn copyleft_and_no_licence_are_refused() {
-        for license in [Some("LGPL-3.0-only"), Some("MIT AND GPL-2.0-only"), Some("nonsense"), None] {
+        for license in [
+            Some("LGPL-3.0-only"),
+            Some("MIT AND GPL-2.0-only"),
+            Some("nonsense"),
+            None,
+        ] {
             assert!(refusal(&package(license)).is_some(), "{license:?}");
         }
     }

@@ -1,5 +1,6 @@
 //! Chores of this repository: `cargo xtask --help`.
 
+mod licences;
 mod probe;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Fail if a dependency may not be shipped under this project's licence.
+    Licences,
     /// The committed object of the kernel probe.
     #[command(subcommand)]
     Probe(probe::Task),
@@ -26,6 +29,7 @@ fn main() -> anyhow::Result<()> {
     let Args { task } = Args::parse();
     let root = workspace()?;
     match task {
+        Task::Licences => licences::check(),
         Task::Probe(task) => probe::run(&root, &task),
     }
 }

@@ -91,8 +91,8 @@ pub trait Source: Send + std::fmt::Debug {
     /// Who belongs to one of `sessions` now.
     fn members(&mut self, sessions: &[SessionId]) -> Result<Members, SourceError>;
 
-    /// The tag of one process now; `None` when it has none or is gone. What is
-    /// asked before a signal, so it has to be cheap.
+    /// The tag of one process now, also while it exits; `None` when it has none
+    /// or is gone. What is asked before a signal, so it has to be cheap.
     fn tag_of(&mut self, id: ProcessId) -> Result<Option<Tag>, SourceError>;
 
     /// Makes the kernel answer a fork of a member of `sessions` with SIGKILL

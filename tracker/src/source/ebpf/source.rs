@@ -393,10 +393,10 @@ impl Source for EbpfSource {
     }
 
     fn tag_of(&mut self, id: ProcessId) -> Result<Option<Tag>, SourceError> {
-        let entry = self.maps.process(id.pid.as_u32())?.filter(|entry| {
-            StartTime::from_ns(entry.start_ns) == id.start_time
-                && entry.flags & PROCESS_EXITING == 0
-        });
+        let entry = self
+            .maps
+            .process(id.pid.as_u32())?
+            .filter(|entry| StartTime::from_ns(entry.start_ns) == id.start_time);
         Ok(entry.and_then(|entry| Tag::from_kernel(entry.tag)))
     }
 
