@@ -131,6 +131,15 @@ impl Proc {
             .map(std::ffi::CString::into_bytes)
     }
 
+    /// The kernel function in which the leader sleeps; `None` when it is gone,
+    /// runs, or may not be looked at.
+    pub fn wchan(&self, pid: Pid) -> Option<Vec<u8>> {
+        self.read(&format!("{pid}/wchan"))
+            .ok()
+            .flatten()
+            .filter(|name| !name.is_empty() && name != b"0")
+    }
+
     /// The real uid, from `status`: the owner of the directory is root for a
     /// process that is not dumpable.
     pub fn uid(&self, pid: Pid) -> Result<Option<u32>, ProcError> {
@@ -206,6 +215,17 @@ pub enum ProcError {
         /// What is wrong with it.
         source: ParseStatError,
     },
+}
+
+impl ProcError {
+    /// Whether a descriptor that is closed could help.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        let ProcError::Io { source, .. } = self else {
+            return false;
+        };
+        let errno = Errno::from_io_error(source);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use super::cancel::Cancel;
 use super::identity::{Pid, ProcessId};
 use super::pidfd::PidFd;
-use super::proc::{Proc, ProcError};
+use super::proc::{Proc, ProcError, Seen};
 
 /// The signals that a teardown sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,13 +58,15 @@ impl<'a> Sender<'a> {
     /// read *after* that is still `id`'s, then `id` has had the pid all along,
     /// so `fd` means `id`. `owned` is asked next, and cancellation last, so that
     /// nothing is sent on an answer that has been withdrawn.
+    ///
+    /// Answers what was read of the process right before the signal.
     pub fn send<W>(
         &self,
         fd: &PidFd,
         id: ProcessId,
         signal: Signal,
         owned: impl FnOnce() -> Result<(), W>,
-    ) -> Result<(), NotSent<W>> {
+    ) -> Result<Seen, NotSent<W>> {
         let seen = match self.proc.seen(id.pid) {
             Ok(seen) => seen,
             Err(error) => return Err(NotSent::Failed(SendError::Identity(error))),
@@ -78,12 +80,16 @@ impl<'a> Sender<'a> {
         if id.pid == Pid::INIT || id.pid == Pid::own() || seen.stat.is_kernel_thread() {
             return Err(NotSent::Protected);
         }
+        // The kernel takes a signal for a zombie and says that all is well.
+        if seen.stat.state.is_zombie() && fd.is_dead() {
+            return Err(NotSent::Gone);
+        }
         owned().map_err(NotSent::Withdrawn)?;
         if self.cancel.is_cancelled() {
             return Err(NotSent::Cancelled);
         }
         match rustix::process::pidfd_send_signal(fd, signal.raw()) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(seen),
             Err(Errno::SRCH) => Err(NotSent::Gone),
             Err(Errno::PERM) => Err(NotSent::PermissionDenied),
             Err(errno) => Err(NotSent::Failed(SendError::Call {
@@ -98,7 +104,7 @@ impl<'a> Sender<'a> {
 /// Why a signal was not sent. `W` is the owner's reason.
 #[derive(Debug)]
 pub enum NotSent<W> {
-    /// The process has exited and was waited for.
+    /// No thread of the process is left.
     Gone,
     /// The pid belongs to this other process now.
     Reused(ProcessId),
@@ -163,7 +169,7 @@ mod tests {
         }
     }
 
-    fn send(id: ProcessId, cancel: &Cancel, owned: Result<(), ()>) -> Result<(), NotSent<()>> {
+    fn send(id: ProcessId, cancel: &Cancel, owned: Result<(), ()>) -> Result<Seen, NotSent<()>> {
         Sender::new(&Proc::open().unwrap(), cancel).send(&fd(id.pid), id, Signal::Kill, || owned)
     }
 
@@ -172,6 +178,15 @@ mod tests {
         let (_sleep, id) = Sleep::new();
         send(id, &Cancel::new().unwrap(), Ok(())).unwrap();
         assert!(fd(id.pid).wait(std::time::Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn a_zombie_is_gone() {
+        let (_sleep, id) = Sleep::new();
+        let cancel = Cancel::new().unwrap();
+        send(id, &cancel, Ok(())).unwrap();
+        assert!(fd(id.pid).wait(std::time::Duration::from_secs(60)));
+        assert!(matches!(send(id, &cancel, Ok(())), Err(NotSent::Gone)));
     }
 
     #[test]

@@ -1,8 +1,24 @@
 //! Ending what a target owns: plan, then execute, then report.
 
+mod book;
+mod describe;
+mod engine;
+mod entries;
+mod look;
+mod options;
+mod protect;
 mod report;
+mod strike;
 mod target;
+#[cfg(test)]
+mod testing;
+mod verdict;
+mod wait;
 
+pub use describe::Description;
+pub use engine::{DESCRIBED, reap};
+pub use options::{Options, Phase, Progress};
+pub use protect::Protected;
 pub use report::{
     Counts, Evidence, EvidenceKind, Outcome, ProcessEntry, Report, SCHEMA, SpareReason,
     SparedEntry, TargetEntry, Verdict,

@@ -4,6 +4,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use super::describe::Description;
 use super::report::{Evidence, SpareReason, TargetEntry};
 use crate::process::ProcessId;
 use crate::source::{SourceError, SourceKind};
@@ -43,6 +44,7 @@ pub struct Survey {
     /// Who is left alone.
     pub spared: Vec<Spared>,
     /// Why there may be more than was found. None: this is proven to be all.
+    /// Those of the last look count, so a target repeats what it cannot heal.
     pub gaps: Vec<String>,
     /// What else the report should say without any bearing on the verdict.
     pub notes: Vec<String>,
@@ -62,6 +64,13 @@ pub trait Target {
 
     /// Looks once. Must find every candidate that was there before the call.
     fn survey(&mut self) -> Result<Survey, TargetError>;
+
+    /// What is known of `id` without asking `/proc`; `None` when that is
+    /// nothing, so that `/proc` is read.
+    fn describe(&mut self, id: ProcessId) -> Option<Description> {
+        let _ = id;
+        None
+    }
 
     /// Asked right before each signal: whether the target still owns `id` and
     /// may end it. Cheap.
@@ -92,4 +101,14 @@ pub enum TargetError {
     /// `/proc` could not be read.
     #[error(transparent)]
     Proc(#[from] crate::process::ProcError),
+}
+
+impl TargetError {
+    /// Whether a descriptor that is closed could help.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        match self {
+            TargetError::Source(error) => error.is_out_of_descriptors(),
+            TargetError::Proc(error) => error.is_out_of_descriptors(),
+        }
+    }
 }

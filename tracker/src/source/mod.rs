@@ -148,3 +148,20 @@ pub enum SourceError {
     #[error("process {0} does not fit in the probe's map, which is full")]
     Full(ProcessId),
 }
+
+impl SourceError {
+    /// Whether a descriptor that is closed could help.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        match self {
+            SourceError::Proc(error) => error.is_out_of_descriptors(),
+            SourceError::Map { source, .. } | SourceError::Census(source) => {
+                let errno = rustix::io::Errno::from_io_error(source);
+                matches!(
+                    errno,
+                    Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
+                )
+            }
+            SourceError::Gone(_) | SourceError::Full(_) => false,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Looking at the target, and taking in whom the look found.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use super::book::Standing;
+use super::engine::{DESCRIBED, Engine, Look};
+use super::report::SpareReason;
+use super::target::{Candidate, Spared, Survey};
+use crate::process::{Opened, Pid, PidFd, PidFdError};
+
+impl Engine<'_> {
+    /// Looks once. Who is found alive and new is to be signalled next.
+    pub(super) fn look(&mut self) -> Look {
+        self.looks.wanted = false;
+        let begun = Instant::now();
+        let survey = self.survey();
+        let look = match survey {
+            Ok(survey) => self.take_in(survey),
+            Err(failure) => {
+                self.findings.failure = Some(failure);
+                self.looks.failed += 1;
+                Look::Failed
+            }
+        };
+        self.looks.last = Instant::now();
+        self.looks.cost = begun.elapsed();
+        look
+    }
+
+    fn survey(&mut self) -> Result<Survey, String> {
+        if let Err(error) = self.protected.refresh(self.proc) {
+            return Err(format!("cannot tell who is protected: {error}"));
+        }
+        match self.target.survey() {
+            Err(error) if error.is_out_of_descriptors() && self.watch.shed() => {
+                self.target.survey()
+            }
+            answer => answer,
+        }
+        .map_err(|error| format!("cannot look at the target: {error}"))
+    }
+
+    fn take_in(&mut self, survey: Survey) -> Look {
+        let first = self.looks.done == 0;
+        self.looks.done = self.looks.done.saturating_add(1);
+        self.looks.failed = 0;
+        self.findings.failure = None;
+        self.findings.gaps = survey.gaps;
+        self.findings.notes = survey.notes;
+        let left_alone: HashSet<_> = survey.spared.iter().map(|spared| spared.id).collect();
+        for spared in survey.spared {
+            self.findings.book.add_spared(spared);
+        }
+        let mut look = Look::Quiet;
+        let mut came = Vec::new();
+        for candidate in survey.candidates {
+            if left_alone.contains(&candidate.id) {
+                continue;
+            }
+            if let Some(detail) = self.protected.check(candidate.id) {
+                let spared = protected(candidate, detail);
+                self.findings.book.add_spared(spared);
+                continue;
+            }
+            match self.findings.book.standing(candidate.id, self.signal) {
+                Standing::New => {
+                    look = Look::Found;
+                    came.extend(self.admit(candidate, !first));
+                }
+                Standing::Alive | Standing::Settled => {}
+            }
+        }
+        self.describe(&came);
+        self.todo.append(&mut came);
+        self.looks.restless = match look {
+            Look::Found => self.looks.restless.saturating_add(1),
+            Look::Quiet | Look::Failed => 0,
+        };
+        look
+    }
+
+    /// Takes in somebody new; answers its number if it is alive.
+    fn admit(&mut self, candidate: Candidate, forked: bool) -> Option<usize> {
+        let opened = self.open(candidate.id.pid);
+        // The descriptor means the candidate, or whoever got its pid since. In
+        // both cases the candidate is dead if that one is.
+        let dead = match &opened {
+            Ok(Opened::Gone) => true,
+            Ok(Opened::Live(fd)) => fd.is_dead(),
+            Err(_) => false,
+        };
+        if dead {
+            self.findings.book.add_ghost(candidate.id);
+            return None;
+        }
+        let at = self.findings.book.add(candidate, forked);
+        match opened {
+            Ok(Opened::Live(fd)) => self.watch.hold(at, fd),
+            Ok(Opened::Gone) | Err(_) => self.watch.enqueue(at),
+        }
+        Some(at)
+    }
+
+    /// `pidfd_open`, with room made for the descriptor if there is none.
+    pub(super) fn open(&mut self, pid: Pid) -> Result<Opened, PidFdError> {
+        match PidFd::open(pid) {
+            Err(error) if error.is_out_of_descriptors() && self.watch.shed() => PidFd::open(pid),
+            answer => answer,
+        }
+    }
+
+    /// Describes the first of all who come, while they can be looked at.
+    fn describe(&mut self, came: &[usize]) {
+        let mut unknown = Vec::new();
+        for at in came.iter().filter(|at| **at < DESCRIBED) {
+            let Some(known) = self.findings.book.get_mut(*at) else {
+                continue;
+            };
+            known.description = self.target.describe(known.id);
+            if known.description.is_none() {
+                unknown.push((*at, known.id));
+            }
+        }
+        let ids: Vec<_> = unknown.iter().map(|(_, id)| *id).collect();
+        self.findings.describer.read(&ids);
+        for (at, id) in unknown {
+            if let Some(known) = self.findings.book.get_mut(at) {
+                known.description = self.findings.describer.take(id);
+            }
+        }
+    }
+}
+
+fn protected(candidate: Candidate, detail: &str) -> Spared {
+    Spared {
+        id: candidate.id,
+        start_ns: candidate.start_ns,
+        evidence: candidate.evidence,
+        reason: SpareReason::Protected,
+        detail: detail.to_owned(),
+    }
+}
