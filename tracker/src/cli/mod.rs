@@ -3,6 +3,7 @@
 
 mod args;
 mod completions;
+mod duration;
 mod exit;
 mod man;
 mod output;
