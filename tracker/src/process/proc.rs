@@ -148,6 +148,15 @@ impl Proc {
             .and_then(|text| parse_uid(&text)))
     }
 
+    /// The pids of a process in this `/proc`'s pid namespace and in those inside
+    /// of it that the process is in, the innermost last. Empty where the kernel
+    /// does not tell (`NSpid` of `proc_pid_status(5)`).
+    pub fn namespace_pids(&self, pid: Pid) -> Result<Option<Vec<Pid>>, ProcError> {
+        Ok(self
+            .read(&format!("{pid}/status"))?
+            .map(|text| parse_namespace_pids(&text)))
+    }
+
     /// Reads a file below this `/proc`; `None` when the process is gone.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ProcError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -187,13 +196,21 @@ fn split_cmdline(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn parse_uid(status: &[u8]) -> Option<u32> {
-    let line = status
-        .split(|byte| *byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"Uid:"))?;
-    let first = line
-        .split(u8::is_ascii_whitespace)
-        .find(|word| !word.is_empty())?;
-    std::str::from_utf8(first).ok()?.parse().ok()
+    words(status, b"Uid:").next()?.parse().ok()
+}
+
+fn parse_namespace_pids(status: &[u8]) -> Vec<Pid> {
+    let pids = words(status, b"NSpid:").map(|word| word.parse().ok());
+    pids.collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The words of the line of `status` that begins with `name`. The name of the
+/// process, which could forge a line, has its line feeds escaped by the kernel.
+fn words<'a>(status: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a str> {
+    let mut lines = status.split(|byte| *byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(name));
+    let line = std::str::from_utf8(line.unwrap_or_default()).unwrap_or_default();
+    line.split_ascii_whitespace()
 }
 
 /// `/proc` could not be read.
@@ -275,5 +292,12 @@ mod tests {
     fn the_real_uid_is_the_first() {
         assert_eq!(parse_uid(b"Name:\tx\nUid:\t1000\t0\t0\t0\n"), Some(1000));
         assert_eq!(parse_uid(b"Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_innermost_pid_is_the_last() {
+        let pids = parse_namespace_pids(b"Name:\tx\nNSpid:\t4711\t1\nNSpgid:\t9\n");
+        assert_eq!(pids, [Pid::new(4711).unwrap(), Pid::INIT]);
+        assert_eq!(parse_namespace_pids(b"NSpid:\t7\t0\n"), []);
     }
 }

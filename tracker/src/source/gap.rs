@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::process::ProcessId;
+
 /// Something that the source may have missed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Gap {
@@ -12,6 +14,9 @@ pub enum Gap {
     AdoptedLate,
     /// Snapshots miss whoever is reparented between two of them.
     Snapshots,
+    /// This process became a child of the init of another pid namespace while
+    /// the session ran. So do orphans of a member that entered that namespace.
+    OtherNamespace(ProcessId),
     /// Nobody was tracking for some time.
     NotTracked {
         /// From when: `CLOCK_BOOTTIME`, nanoseconds.
@@ -41,6 +46,11 @@ impl fmt::Display for Gap {
             ),
             Gap::Snapshots => f.write_str(
                 "snapshots of /proc miss a process that is reparented between two of them",
+            ),
+            Gap::OtherNamespace(id) => write!(
+                f,
+                "process {id} came to the init of another pid namespace, \
+                 as descendants do that entered it"
             ),
             Gap::NotTracked { from_ns, until_ns } => {
                 let seconds = until_ns.saturating_sub(*from_ns) / 1_000_000_000;

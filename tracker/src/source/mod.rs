@@ -4,6 +4,7 @@
 pub mod ebpf;
 mod gap;
 pub mod host;
+mod procfs;
 
 use std::os::fd::BorrowedFd;
 
@@ -13,6 +14,7 @@ use crate::lineage::{Event, SessionId, Tag};
 use crate::process::ProcessId;
 
 pub use gap::Gap;
+pub use procfs::ProcfsSource;
 
 /// Which source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -141,6 +143,9 @@ pub enum SourceError {
     /// The task iterator could not be read.
     #[error("cannot walk the kernel's tasks: {0}")]
     Census(#[source] std::io::Error),
+    /// The calling process could not be made a child subreaper.
+    #[error("prctl(PR_SET_CHILD_SUBREAPER): {0}")]
+    Subreaper(#[source] std::io::Error),
     /// A process that was to be tagged is gone.
     #[error("process {0} is gone")]
     Gone(ProcessId),
