@@ -166,7 +166,7 @@ impl SourceError {
                     Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
                 )
             }
-            SourceError::Gone(_) | SourceError::Full(_) => false,
+            SourceError::Subreaper(_) | SourceError::Gone(_) | SourceError::Full(_) => false,
         }
     }
 }
