@@ -8,6 +8,7 @@ mod look;
 mod options;
 mod protect;
 mod report;
+mod session_target;
 mod strike;
 mod target;
 #[cfg(test)]
@@ -23,4 +24,5 @@ pub use report::{
     Counts, Evidence, EvidenceKind, Outcome, ProcessEntry, Report, SCHEMA, SpareReason,
     SparedEntry, TargetEntry, Verdict,
 };
+pub use session_target::SessionTarget;
 pub use target::{Candidate, Spared, Survey, Target, TargetError};

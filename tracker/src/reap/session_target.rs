@@ -31,7 +31,10 @@ pub struct SessionTarget {
     name: String,
     source: SourceKind,
     protected: Protected,
+    /// Whose evidence has been told.
     described: HashSet<ProcessId>,
+    /// Members that are protected: they may fork while the session is condemned.
+    sheltered: Vec<ProcessId>,
     subscription: Option<Subscription>,
     watch: Option<OwnedFd>,
 }
@@ -44,7 +47,12 @@ impl SessionTarget {
         protected: Protected,
     ) -> Result<SessionTarget, SessionError> {
         let mut locked = lock(&tracking);
-        let name = locked.sessions().get(id).ok_or(SessionError::Unknown(id))?.name.clone();
+        let name = locked
+            .sessions()
+            .get(id)
+            .ok_or(SessionError::Unknown(id))?
+            .name
+            .clone();
         let family = locked.sessions().family(id);
         let source = locked.source_kind();
         let subscription = locked.subscribe(&family)?;
@@ -60,6 +68,7 @@ impl SessionTarget {
             source,
             protected,
             described: HashSet::new(),
+            sheltered: Vec::new(),
             subscription: Some(subscription),
             watch,
         })
@@ -83,7 +92,10 @@ impl SessionTarget {
             });
         }
         if let Some(detail) = chain(tracking, member) {
-            evidence.push(Evidence { kind: EvidenceKind::Lineage, detail });
+            evidence.push(Evidence {
+                kind: EvidenceKind::Lineage,
+                detail,
+            });
         }
         evidence
     }
@@ -91,7 +103,10 @@ impl SessionTarget {
 
 impl Target for SessionTarget {
     fn entry(&self) -> TargetEntry {
-        TargetEntry::Session { id: self.id, name: escape(self.name.as_bytes()) }
+        TargetEntry::Session {
+            id: self.id,
+            name: escape(self.name.as_bytes()),
+        }
     }
 
     fn source(&self) -> SourceKind {
@@ -106,7 +121,11 @@ impl Target for SessionTarget {
         let mut tracking = lock(&tracking);
         let members = tracking.members(self.id)?;
         let mut survey = Survey {
-            gaps: members.gaps.iter().map(|(_, gap)| gap.to_string()).collect(),
+            gaps: members
+                .gaps
+                .iter()
+                .map(|(_, gap)| gap.to_string())
+                .collect(),
             notes: members.notes,
             ..Survey::default()
         };
@@ -117,15 +136,30 @@ impl Target for SessionTarget {
                 let detail = "a keep rule names it, or a process that it descends from";
                 Some((SpareReason::Kept, detail.to_owned()))
             } else {
-                self.protected.check(id).map(|detail| (SpareReason::Protected, detail))
+                self.protected
+                    .check(id)
+                    .map(|detail| (SpareReason::Protected, detail.to_owned()))
             };
             match spared {
                 // The dead need no sparing.
                 Some(_) if member.exiting => {}
                 Some((reason, detail)) => {
-                    survey.spared.push(Spared { id, start_ns, evidence, reason, detail });
+                    if reason == SpareReason::Protected && !self.sheltered.contains(&id) {
+                        self.sheltered.push(id);
+                    }
+                    survey.spared.push(Spared {
+                        id,
+                        start_ns,
+                        evidence,
+                        reason,
+                        detail,
+                    });
                 }
-                None => survey.candidates.push(Candidate { id, start_ns, evidence }),
+                None => survey.candidates.push(Candidate {
+                    id,
+                    start_ns,
+                    evidence,
+                }),
             }
         }
         Ok(survey)
@@ -133,7 +167,7 @@ impl Target for SessionTarget {
 
     fn recheck(&mut self, id: ProcessId) -> Result<(), (SpareReason, String)> {
         if let Some(detail) = self.protected.check(id) {
-            return Err((SpareReason::Protected, detail));
+            return Err((SpareReason::Protected, detail.to_owned()));
         }
         let mut tracking = lock(&self.tracking);
         let tag = match tracking.tag_of(id) {
@@ -143,10 +177,14 @@ impl Target for SessionTarget {
         match tag {
             Some(tag) if tag.exempt => Err((SpareReason::Kept, "it is kept since then".to_owned())),
             Some(tag) if self.family(&tracking).contains(&tag.session) => Ok(()),
-            Some(tag) => {
-                Err((SpareReason::OtherSession, format!("it belongs to session {}", tag.session)))
-            }
-            None => Err((SpareReason::Inconclusive, "it is no member any more".to_owned())),
+            Some(tag) => Err((
+                SpareReason::OtherSession,
+                format!("it belongs to session {}", tag.session),
+            )),
+            None => Err((
+                SpareReason::Inconclusive,
+                "it is no member any more".to_owned(),
+            )),
         }
     }
 
@@ -155,8 +193,8 @@ impl Target for SessionTarget {
         let node = tracking.lineage().node(id)?;
         Some(Description {
             comm: node.comm.clone(),
-            exe: node.exe.clone(),
-            cmdline: node.argv.clone(),
+            exe: node.exe.clone().unwrap_or_default(),
+            cmdline: node.argv.clone().unwrap_or_default(),
             truncated: node.truncated,
             uid: node.uid,
         })
@@ -165,6 +203,7 @@ impl Target for SessionTarget {
     fn condemn(&mut self, until_ns: u64) -> Result<(), TargetError> {
         let mut tracking = lock(&self.tracking);
         let family = self.family(&tracking);
+        tracking.shield(&self.sheltered)?;
         Ok(tracking.condemn(&family, until_ns)?)
     }
 
@@ -203,8 +242,13 @@ fn lock(tracking: &Mutex<Tracking>) -> MutexGuard<'_, Tracking> {
 fn watch(fds: &[BorrowedFd<'_>]) -> Result<OwnedFd, SessionError> {
     let watch = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
     for fd in fds {
-        epoll::add(&watch, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
-            .map_err(std::io::Error::from)?;
+        epoll::add(
+            &watch,
+            fd,
+            epoll::EventData::new_u64(0),
+            epoll::EventFlags::IN,
+        )
+        .map_err(std::io::Error::from)?;
     }
     Ok(watch)
 }
@@ -212,7 +256,12 @@ fn watch(fds: &[BorrowedFd<'_>]) -> Result<OwnedFd, SessionError> {
 /// "created by sh 12@3, by make 10@2 (dead), by sh 9@1, a root of the session".
 fn chain(tracking: &Tracking, member: &Member) -> Option<String> {
     let lineage = tracking.lineage();
-    let is_root = |id| tracking.sessions().iter().any(|session| session.roots.contains(&id));
+    let is_root = |id| {
+        tracking
+            .sessions()
+            .iter()
+            .any(|session| session.roots.contains(&id))
+    };
     if is_root(member.id) {
         return Some("a root of the session".to_owned());
     }
@@ -235,11 +284,15 @@ fn chain(tracking: &Tracking, member: &Member) -> Option<String> {
         return Some(detail);
     }
     // The records were lost; the kernel's map still says who created it.
-    member.creator.map(|creator| format!("created by {}", name(lineage, creator)))
+    member
+        .creator
+        .map(|creator| format!("created by {}", name(lineage, creator)))
 }
 
 fn name(lineage: &Lineage, id: ProcessId) -> String {
-    let Some(node) = lineage.node(id) else { return id.to_string() };
+    let Some(node) = lineage.node(id) else {
+        return id.to_string();
+    };
     let dead = if node.exit.is_some() { " (dead)" } else { "" };
     format!("{} {id}{dead}", escape(&node.comm))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::describe::Description;
 use super::report::{Evidence, SpareReason, TargetEntry};
 use crate::process::ProcessId;
+use crate::session::SessionError;
 use crate::source::{SourceError, SourceKind};
 
 /// A process that the target owns and may end.
@@ -101,14 +102,20 @@ pub enum TargetError {
     /// `/proc` could not be read.
     #[error(transparent)]
     Proc(#[from] crate::process::ProcError),
+    /// The session is gone, or could not be looked at.
+    #[error(transparent)]
+    Session(#[from] SessionError),
 }
 
 impl TargetError {
     /// Whether a descriptor that is closed could help.
     pub fn is_out_of_descriptors(&self) -> bool {
         match self {
-            TargetError::Source(error) => error.is_out_of_descriptors(),
+            TargetError::Source(error) | TargetError::Session(SessionError::Source(error)) => {
+                error.is_out_of_descriptors()
+            }
             TargetError::Proc(error) => error.is_out_of_descriptors(),
+            TargetError::Session(_) => false,
         }
     }
 }

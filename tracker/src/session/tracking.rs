@@ -211,6 +211,11 @@ impl Tracking {
         self.source.condemn(family, until_ns)
     }
 
+    /// See [`Source::shield`].
+    pub fn shield(&mut self, ids: &[ProcessId]) -> Result<(), SourceError> {
+        self.source.shield(ids)
+    }
+
     /// See [`Source::absolve`].
     pub fn absolve(&mut self, family: &[SessionId]) -> Result<(), SourceError> {
         self.source.absolve(family)
