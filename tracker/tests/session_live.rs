@@ -1,6 +1,11 @@
 //! A session on the live kernel, from its opening to the verdict.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking; its helpers are not marked as tests"
+)]
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,13 +42,26 @@ impl Drop for Held {
     }
 }
 
+/// A command that becomes `sleep N` in a session of its own, and says its pid first.
+fn detached(dir: &Path, seconds: u32) -> String {
+    let dir = dir.display();
+    format!("setsid sh -c 'echo $$ >{dir}/{seconds}; exec sleep {seconds}'")
+}
+
+/// Waits until [`detached`] has become `sleep`.
+fn started(dir: &Path, seconds: u32) -> String {
+    let file = format!("{}/{seconds}", dir.display());
+    format!("until [ -s {file} ] && grep -qz '^sleep$' /proc/$(cat {file})/cmdline; do :; done")
+}
+
 /// Opens a session for a held shell, lets it run, and reaps.
-fn after(script: &str, keep: &[&str]) -> tracker::reap::Report {
+fn after(script: impl Fn(&Path) -> String, keep: &[&str]) -> tracker::reap::Report {
     let source = EbpfSource::load(LoadOptions::standalone()).unwrap();
     let proc = Proc::open().unwrap();
     let tracking = Tracking::new(Box::new(source), Proc::open().unwrap(), Limits::default());
     let tracking = Arc::new(Mutex::new(tracking));
-    let mut shell = Held::new(script);
+    let dir = tempfile::tempdir().unwrap();
+    let mut shell = Held::new(&script(dir.path()));
     let pid = Pid::new(i64::from(shell.0.id())).unwrap();
     let root = proc.seen(pid).unwrap().unwrap().id;
     let id = open(&tracking, root, keep);
@@ -69,7 +87,10 @@ fn open(tracking: &Mutex<Tracking>, root: tracker::process::ProcessId, keep: &[&
 
 #[test]
 fn a_straggler_that_left_its_session_is_ended_and_its_chain_is_told() {
-    let report = after("(setsid sleep 600 &)", &[]);
+    let report = after(
+        |dir| format!("({} &); {}", detached(dir, 600), started(dir, 600)),
+        &[],
+    );
     assert_eq!(report.verdict, Verdict::Complete, "{report:?}");
     let [sleep] = report.processes.as_slice() else {
         panic!("{report:?}")
@@ -85,7 +106,7 @@ fn a_straggler_that_left_its_session_is_ended_and_its_chain_is_told() {
 
 #[test]
 fn a_session_that_left_nothing_behind_has_an_empty_report() {
-    let report = after("true", &[]);
+    let report = after(|_| "true".to_owned(), &[]);
     assert_eq!(report.verdict, Verdict::Complete, "{report:?}");
     assert!(report.processes.is_empty(), "{report:?}");
 }
@@ -93,7 +114,11 @@ fn a_session_that_left_nothing_behind_has_an_empty_report() {
 #[test]
 fn what_a_keep_rule_names_is_spared_with_its_descendants() {
     // The rule may be looked at after the fork: it has to be inherited all the same.
-    let script = "(setsid sleep 601 &); (setsid timeout 600 sleep 602 &)";
+    let script = |dir: &Path| {
+        let (kept, other) = (detached(dir, 602), detached(dir, 601));
+        let wait = [started(dir, 601), started(dir, 602)].join("; ");
+        format!("({other} &); (timeout 600 {kept} &); {wait}")
+    };
     let report = after(script, &["timeout"]);
     let spared: Vec<_> = report
         .spared
