@@ -5,6 +5,7 @@ pub mod ebpf;
 mod gap;
 pub mod host;
 mod procfs;
+mod select;
 
 use std::os::fd::BorrowedFd;
 
@@ -15,6 +16,7 @@ use crate::process::ProcessId;
 
 pub use gap::Gap;
 pub use procfs::ProcfsSource;
+pub use select::{OpenError, Opened, PassedOver, Purpose, SourceChoice, open};
 
 /// Which source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -24,6 +26,16 @@ pub enum SourceKind {
     Ebpf,
     /// Snapshots of `/proc`.
     Procfs,
+}
+
+impl SourceKind {
+    /// As options and reports write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SourceKind::Ebpf => "ebpf",
+            SourceKind::Procfs => "procfs",
+        }
+    }
 }
 
 /// A process that belongs to a session, and is not yet known to be dead.
