@@ -13,6 +13,8 @@ mod strike;
 mod target;
 #[cfg(test)]
 mod testing;
+mod tree_request;
+mod tree_target;
 mod verdict;
 mod wait;
 
@@ -26,3 +28,5 @@ pub use report::{
 };
 pub use session_target::SessionTarget;
 pub use target::{Candidate, Spared, Survey, Target, TargetError};
+pub use tree_request::{TreeError, TreeRequest};
+pub use tree_target::TreeTarget;

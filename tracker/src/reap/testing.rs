@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::report::{Evidence, EvidenceKind, SpareReason, TargetEntry};
 use super::target::{Candidate, Survey, Target, TargetError};
-use crate::process::{Pid, Proc, ProcessId};
+use crate::process::{Cancel, Opened, Pid, PidFd, Proc, ProcessId, Seen, Sender, Signal};
 use crate::source::SourceKind;
 
 /// Waits until `done`, or fails after a time that no machine needs.
@@ -27,6 +27,19 @@ pub(super) fn until(what: &str, mut done: impl FnMut() -> bool) {
 pub(super) fn id_of(pid: u32) -> ProcessId {
     let pid = Pid::new(i64::from(pid)).unwrap();
     Proc::open().unwrap().seen(pid).unwrap().unwrap().id
+}
+
+/// Ends a process as the engine does.
+#[track_caller]
+pub(super) fn kill(id: ProcessId) {
+    let Opened::Live(fd) = PidFd::open(id.pid).unwrap() else {
+        panic!("{id} is gone")
+    };
+    let (proc, cancel) = (Proc::open().unwrap(), Cancel::new().unwrap());
+    let sender = Sender::new(&proc, &cancel);
+    sender
+        .send(&fd, id, Signal::Kill, || Ok::<_, ()>(()))
+        .unwrap();
 }
 
 /// A shell script and all that it starts: one process group, which ends with
@@ -58,6 +71,11 @@ impl Family {
 
     pub(super) fn target(&self) -> Group {
         Group::new(self.root)
+    }
+
+    /// What `/proc` says of the root.
+    pub(super) fn seen(&self) -> Seen {
+        Proc::open().unwrap().same(self.root).unwrap().unwrap()
     }
 
     /// The members that are alive now.
