@@ -10,6 +10,7 @@ mod protect;
 mod report;
 mod session_target;
 mod strike;
+pub mod summary;
 mod target;
 #[cfg(test)]
 mod testing;
