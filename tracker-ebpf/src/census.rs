@@ -17,7 +17,7 @@ pub(crate) struct Context {
 /// once more without a task at the end.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task")]
-pub(crate) extern "C" fn census(ctx: *const Context) -> i32 {
+pub(crate) extern "C" fn tracker_census(ctx: *const Context) -> i32 {
     // SAFETY: the kernel passes its context, whose first field points to
     // `struct bpf_iter_meta`, which begins with the `seq_file`.
     let (seq, task) = unsafe { (*(*ctx).meta, (*ctx).task) };

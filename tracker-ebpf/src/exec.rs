@@ -40,7 +40,7 @@ static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
 /// When a thread other than the leader executes, it becomes the leader and gets
 /// the old one's pid and start time: the identity of the process stays.
 #[btf_tracepoint(function = "sched_process_exec")]
-pub(crate) fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+pub(crate) fn tracker_exec(ctx: BtfTracePointContext) -> i32 {
     executed(Task(Struct::at(ctx.arg(0))), Struct::at(ctx.arg(2)));
     0
 }

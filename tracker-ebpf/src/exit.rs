@@ -17,7 +17,7 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 /// `TP_PROTO(struct task_struct *p, bool group_dead)`; before 6.16 without the
 /// second one.
 #[btf_tracepoint(function = "sched_process_exit")]
-pub(crate) fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
+pub(crate) fn tracker_exit(ctx: BtfTracePointContext) -> i32 {
     let task = Task(Struct::at(ctx.arg(0)));
     let signal = task.0.follow(&settings::TASK_SIGNAL);
     let dead = if settings::EXIT_HAS_GROUP_DEAD.load() != 0 {

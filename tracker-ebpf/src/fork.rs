@@ -18,7 +18,7 @@ const SIGKILL: u32 = 9;
 /// one is whoever called `clone`, whatever it asked the child's parent to be.
 /// The child does not run yet, so it cannot fork before it is in the map.
 #[btf_tracepoint(function = "sched_process_fork")]
-pub(crate) fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
+pub(crate) fn tracker_fork(ctx: BtfTracePointContext) -> i32 {
     created(Task(Struct::at(ctx.arg(0))), Task(Struct::at(ctx.arg(1))));
     0
 }

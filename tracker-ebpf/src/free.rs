@@ -13,7 +13,7 @@ use crate::task::{Struct, Task};
 /// A leader that was replaced by a thread which executed a program comes here
 /// too, but it has that thread's id by then, so it does not look like a leader.
 #[btf_tracepoint(function = "sched_process_free")]
-pub(crate) fn sched_process_free(ctx: BtfTracePointContext) -> i32 {
+pub(crate) fn tracker_free(ctx: BtfTracePointContext) -> i32 {
     let task = Task(Struct::at(ctx.arg(0)));
     let pid = task.pid();
     if pid == task.tgid()

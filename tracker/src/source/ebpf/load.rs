@@ -14,19 +14,20 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
     "/probe/tracker-probe.o"
 ));
 
-/// The tracepoints, in the order in which they are attached: whoever is put
-/// into the map by a fork has its end seen too.
-pub(super) const TRACEPOINTS: [&str; 4] = [
-    "sched_process_free",
-    "sched_process_exit",
-    "sched_process_exec",
-    FORK,
+/// The programs and their tracepoints, in the order in which they are attached:
+/// whoever is put into the map by a fork has its end seen too. The kernel shows
+/// the first 15 bytes of a name.
+pub(super) const PROGRAMS: [(&str, &str); 4] = [
+    ("tracker_free", "sched_process_free"),
+    ("tracker_exit", "sched_process_exit"),
+    ("tracker_exec", "sched_process_exec"),
+    (FORK, "sched_process_fork"),
 ];
 
 /// The one that must not be skipped.
-pub(super) const FORK: &str = "sched_process_fork";
+pub(super) const FORK: &str = "tracker_fork";
 /// The iterator.
-pub(super) const CENSUS: &str = "census";
+pub(super) const CENSUS: &str = "tracker_census";
 
 /// The most processes that the default capacity covers: 25 MB of kernel memory.
 const MAX_CAPACITY: u32 = 1 << 18;
@@ -104,12 +105,12 @@ pub(super) fn load(options: &LoadOptions) -> Result<Loaded, LoadError> {
         .map_err(|error| LoadError::BadBtf(error.to_string()))?;
     let census: &mut Iter = program(&mut ebpf, CENSUS)?;
     verified(CENSUS, || census.load("task", &btf))?;
-    for tracepoint in TRACEPOINTS {
-        let program: &mut BtfTracePoint = program(&mut ebpf, tracepoint)?;
-        verified(tracepoint, || program.load(tracepoint, &btf))?;
+    for (name, tracepoint) in PROGRAMS {
+        let program: &mut BtfTracePoint = program(&mut ebpf, name)?;
+        verified(name, || program.load(tracepoint, &btf))?;
     }
-    for tracepoint in TRACEPOINTS {
-        let program: &mut BtfTracePoint = program(&mut ebpf, tracepoint)?;
+    for (name, tracepoint) in PROGRAMS {
+        let program: &mut BtfTracePoint = program(&mut ebpf, name)?;
         program
             .attach()
             .map_err(|error| LoadError::of(format!("attaching to {tracepoint}"), &error))?;
