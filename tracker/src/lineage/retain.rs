@@ -39,7 +39,6 @@ impl Lineage {
         self.forest.link(child, creator);
         if self.forest[child].is_pinned() {
             self.add_pin(creator);
-            self.look_for_long_chains(child);
             self.look_for_long_chains(creator);
         }
     }

@@ -308,6 +308,17 @@ fn a_process_that_was_overlooked_once_is_alive_again() {
 }
 
 #[test]
+fn who_was_alive_later_was_not_gone_before() {
+    let (mut host, init) = Host::new(LIMITS);
+    let a = id(80, 1);
+    host.map.apply(seen(a, Some(init), 5));
+    host.map.apply(Event::Gone(Gone { id: a, time_ns: 4 }));
+    assert!(host.map.node(a).unwrap().is_alive());
+    host.map.apply(Event::Gone(Gone { id: a, time_ns: 5 }));
+    assert!(!host.map.node(a).unwrap().is_alive());
+}
+
+#[test]
 fn a_zombie_that_is_still_listed_stays_dead() {
     let (mut host, init) = Host::new(LIMITS);
     let zombie = host.fork(init);

@@ -1,6 +1,7 @@
 //! The source on a faked `/proc`.
 
 use super::fake::{Host, id, kept, member, session};
+use super::scan::Parent;
 use super::*;
 use crate::lineage::{Gone, Snapshot};
 
@@ -87,6 +88,11 @@ fn nobody_inherits_from_a_process_that_is_younger() {
     // Its parent is who had pid 100 before.
     host.put(id(101, 40), 100, "older");
     assert_eq!(host.members(1), [id(100, 50)]);
+    let told = host.events().into_iter().find_map(|event| match event {
+        Event::Snapshot(seen) if seen.id == id(101, 40) => Some(seen.parent),
+        _ => None,
+    });
+    assert_eq!(told, Some(None));
 }
 
 #[test]
@@ -251,4 +257,22 @@ fn only_changes_are_told_and_each_of_them_once() {
         matches!(&events[..], [Event::Snapshot(_), Event::Gone(_)]),
         "{events:?}"
     );
+}
+
+#[test]
+fn a_pid_that_changed_hands_during_a_scan_means_its_latest_holder() {
+    let mut host = Host::new();
+    let begun_ns = crate::process::now_boot_ns();
+    let later = begun_ns / 10_000_000 + 100;
+    // Pid 100 was walked past, then used again, and then 101 was walked past.
+    let before = HashMap::from([(Pid::new(100).unwrap(), id(100, 5))]);
+    host.put(id(100, later), 10, "outsider");
+    host.put(id(101, later + 1), 100, "its child");
+    host.put(id(102, 6), 100, "no child of that one");
+    let mut parent = |pid| {
+        let mut seen = host.source.look(Pid::new(pid).unwrap()).unwrap().unwrap();
+        host.source.parent_of(&mut seen, &before, begun_ns).unwrap()
+    };
+    assert!(matches!(parent(101), Parent::New(seen) if seen.id == id(100, later)));
+    assert!(matches!(parent(102), Parent::Known(who) if who == id(100, 5)));
 }

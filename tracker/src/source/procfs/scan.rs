@@ -11,7 +11,7 @@ use crate::process::{Pid, ProcError, ProcessId, Seen, StartTime, now_boot_ns};
 const TRIES: usize = 3;
 
 /// Whose child a process is.
-enum Parent {
+pub(super) enum Parent {
     /// This one's.
     Known(ProcessId),
     /// This one's, who was not seen before.
@@ -139,7 +139,7 @@ impl ProcfsSource {
     /// `seen` got its parent; but nobody has a parent that is younger than
     /// itself. So the one meant is whoever had the pid when `seen` started and
     /// had it when `seen` was looked at or later.
-    fn parent_of(
+    pub(super) fn parent_of(
         &mut self,
         seen: &mut Seen,
         holders: &HashMap<Pid, ProcessId>,
