@@ -84,7 +84,7 @@ const UNSAFE: &[&str] = &["process/", "source/ebpf/maps.rs"];
 const LONGEST: usize = 450;
 
 /// Files that are longer.
-const LONG: &[&str] = &["reap/engine/tests.rs"];
+const LONG: &[&str] = &[];
 
 struct Source {
     /// Below `src`.
