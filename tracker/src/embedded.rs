@@ -18,12 +18,13 @@ use crate::source::{self, OpenError, PassedOver, Purpose, SourceChoice, SourceEr
 /// ```no_run
 /// use tracker::embedded::{ReapTarget, Tracker};
 /// use tracker::process::Cancel;
+/// use tracker::reap::{Options, TreeRequest};
 /// use tracker::source::{Purpose, SourceChoice};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let tracker = Tracker::open(SourceChoice::Auto, Purpose::Look)?;
-/// let target = ReapTarget::Tree { pid: "4711".parse()?, start_time: None, exclude_root: false };
-/// let report = tracker.reap(&target, &Default::default(), &Cancel::new()?)?;
+/// let tree = TreeRequest { pid: "4711".parse()?, start_time: None, exclude_root: false };
+/// let report = tracker.reap(&ReapTarget::Tree(tree), &Options::default(), &Cancel::new()?)?;
 /// println!("{:?}", report.verdict);
 /// # Ok(())
 /// # }
@@ -67,6 +68,11 @@ impl Tracker {
     /// Opens a session for a process.
     pub fn open_session(&self, request: OpenSession) -> Result<SessionId, SessionError> {
         self.lock().open(request)
+    }
+
+    /// Whether a process belongs to a session at this instant. Cheap.
+    pub fn is_member(&self, id: ProcessId) -> Result<bool, SourceError> {
+        Ok(self.lock().tag_of(id)?.is_some())
     }
 
     /// Takes in what happened. Call it from time to time: what finds no room

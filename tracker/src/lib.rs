@@ -12,7 +12,7 @@
 
 pub mod api;
 pub mod cli;
-// pub mod embedded;
+pub mod embedded;
 pub mod lineage;
 pub mod process;
 pub mod reap;

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::exit::Exit;
-use super::{completions, output};
+use super::{completions, output, reap, tree};
 
 /// Find and end every process that a command left behind.
 #[derive(Debug, Parser)]
@@ -28,6 +28,10 @@ pub(super) struct Cli {
 /// One variant a command, one file a command.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// End a process with its descendants
+    Reap(reap::Args),
+    /// Show a process and its descendants
+    Tree(tree::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page

@@ -11,10 +11,6 @@ const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3
 
 /// A number with a unit, or `0`. The number may have a fraction (`1.5s`), but
 /// neither sign nor exponent.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the commands that take one come next")
-)]
 pub(super) fn parse(text: &str) -> Result<Duration, DurationError> {
     if text == "0" {
         return Ok(Duration::ZERO);

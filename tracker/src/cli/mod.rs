@@ -7,6 +7,9 @@ mod duration;
 mod exit;
 mod man;
 mod output;
+mod process_arg;
+mod reap;
+mod tree;
 
 use std::process::ExitCode;
 
@@ -21,16 +24,18 @@ pub fn main() -> ExitCode {
     let exit = match args::parse(&args) {
         Ok(cli) => {
             log_to_stderr(cli.verbose);
-            finish(run(cli.command))
+            finish(dispatch(cli.command))
         }
         Err(no_command) => no_command.show(),
     };
     exit.into()
 }
 
-fn run(command: Command) -> Result<Exit, Failure> {
+fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Completions(args) => completions::run(&args),
+        Command::Reap(args) => reap::run(&args),
+        Command::Tree(args) => tree::run(&args),
         Command::Man => man::run(),
     }
 }

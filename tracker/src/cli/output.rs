@@ -14,7 +14,6 @@ pub(super) fn print(text: impl Display) -> Result<(), PrintError> {
 }
 
 /// Prints a document to stdout as indented JSON, with a line feed.
-#[expect(dead_code, reason = "the commands that print documents come next")]
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), PrintError> {
     let text = serde_json::to_string_pretty(value).map_err(|error| PrintError(error.into()))?;
     print(text)

@@ -6,16 +6,16 @@ use crate::process::{ParseProcessIdError, Pid, Proc, ProcError, ProcessId, Start
 
 /// A process as a user names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessArg {
+pub(super) struct ProcessArg {
     /// Its pid.
-    pub pid: Pid,
+    pub(super) pid: Pid,
     /// Its start time as `/proc` shows it; whoever has the pid now, if it was left out.
-    pub start_time: Option<StartTime>,
+    pub(super) start_time: Option<StartTime>,
 }
 
 impl ProcessArg {
     /// Who that is now.
-    pub fn resolve(self, proc: &Proc) -> Result<ProcessId, ResolveError> {
+    pub(super) fn resolve(self, proc: &Proc) -> Result<ProcessId, ResolveError> {
         let pid = self.pid;
         let seen = proc.seen(pid)?.ok_or(ResolveError::Nobody(pid))?;
         match self.start_time {
@@ -34,15 +34,21 @@ impl FromStr for ProcessArg {
     fn from_str(text: &str) -> Result<ProcessArg, ParseProcessIdError> {
         if text.contains('@') {
             let id: ProcessId = text.parse()?;
-            return Ok(ProcessArg { pid: id.pid, start_time: Some(id.start_time) });
+            return Ok(ProcessArg {
+                pid: id.pid,
+                start_time: Some(id.start_time),
+            });
         }
-        Ok(ProcessArg { pid: text.parse()?, start_time: None })
+        Ok(ProcessArg {
+            pid: text.parse()?,
+            start_time: None,
+        })
     }
 }
 
 /// A process that was named cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ResolveError {
+pub(super) enum ResolveError {
     /// Nobody has the pid.
     #[error("there is no process {0}")]
     Nobody(Pid),

@@ -50,7 +50,11 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         start_time: args.pid.start_time,
         exclude_root: args.exclude_root,
     });
-    let options = Options { grace: args.grace, dry_run: args.dry_run, ..Options::default() };
+    let options = Options {
+        grace: args.grace,
+        dry_run: args.dry_run,
+        ..Options::default()
+    };
     let report = match tracker.reap(&target, &options, &Cancel::new()?) {
         Ok(report) => report,
         Err(TrackerError::Tree(error)) if error.is_refusal() => {

@@ -49,11 +49,17 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let root = args.process.resolve(&proc)?;
     let entries = walk(&proc, root)?;
     if args.json {
-        output::print_json(&Document { schema: 1, source: "procfs", processes: entries })?;
+        output::print_json(&Document {
+            schema: 1,
+            source: "procfs",
+            processes: entries,
+        })?;
         return Ok(Exit::SUCCESS);
     }
     let mut entries = entries.into_iter().peekable();
-    let first = entries.next().ok_or_else(|| anyhow!("process {root} is gone"))?;
+    let first = entries
+        .next()
+        .ok_or_else(|| anyhow!("process {root} is gone"))?;
     let mut tree = Tree::new(label(&first));
     grow(&mut tree, first.depth, &mut entries);
     output::print(tree.to_string().trim_end())?;
@@ -79,18 +85,23 @@ fn walk(proc: &Proc, root: ProcessId) -> Result<Vec<Entry>> {
         if !visited.insert(seen.id.pid) {
             continue;
         }
-        for child in children.remove(&seen.id.pid).unwrap_or_default().into_iter().rev() {
+        for child in children
+            .remove(&seen.id.pid)
+            .unwrap_or_default()
+            .into_iter()
+            .rev()
+        {
             // Somebody who is older than the holder of this pid is not its child.
             if child.id.start_time >= seen.id.start_time {
                 pending.push((child, depth + 1));
             }
         }
-        entries.push(entry(proc, seen, depth)?);
+        entries.push(entry(proc, &seen, depth)?);
     }
     Ok(entries)
 }
 
-fn entry(proc: &Proc, seen: Seen, depth: usize) -> Result<Entry> {
+fn entry(proc: &Proc, seen: &Seen, depth: usize) -> Result<Entry> {
     let pid = seen.id.pid;
     let cmdline = proc.cmdline(pid)?.unwrap_or_default();
     Ok(Entry {
