@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::api::{ErrorBody, ErrorCode, ErrorDetail};
+use crate::service::ServiceError;
 
 /// A request that failed.
 #[derive(Debug)]
@@ -17,6 +18,16 @@ pub(super) struct Failed {
 impl Failed {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Failed {
         Failed { code, message: message.into() }
+    }
+}
+
+impl From<ServiceError> for Failed {
+    fn from(error: ServiceError) -> Failed {
+        let code = error.code();
+        if code == ErrorCode::Internal {
+            tracing::error!("a request failed: {error}");
+        }
+        Failed::new(code, error.to_string())
     }
 }
 

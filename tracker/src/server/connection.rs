@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_io_timeout::TimeoutStream;
 
-use crate::process::{Pid, peer_groups};
+use crate::process::{Pid, Proc, peer_groups};
 use crate::service::Caller;
 
 /// How long a request's head may take, and how long a connection may be idle.
@@ -35,6 +35,7 @@ const MAX_TOTAL: usize = 4096;
 pub(super) async fn accept(
     listener: UnixListener,
     router: axum::Router,
+    proc: &Proc,
     group: Option<u32>,
     stop: impl Future<Output = ()>,
 ) {
@@ -56,7 +57,7 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let caller = match identify(&stream, group) {
+        let caller = match identify(&stream, proc, group) {
             Ok(caller) => caller,
             Err(error) => {
                 tracing::warn!("cannot tell who connected: {error}");
@@ -91,15 +92,17 @@ pub(super) async fn accept(
 }
 
 /// Who connected, as the kernel recorded it at that time.
-fn identify(stream: &UnixStream, group: Option<u32>) -> io::Result<Caller> {
+fn identify(stream: &UnixStream, proc: &Proc, group: Option<u32>) -> io::Result<Caller> {
     let peer = stream.peer_cred()?;
     let in_group = match group {
         Some(group) => peer.gid() == group || peer_groups(stream)?.contains(&group),
         None => false,
     };
+    let pid = peer.pid().and_then(|pid| Pid::new(i64::from(pid)));
+    let seen = pid.and_then(|pid| proc.seen(pid).ok().flatten());
     Ok(Caller {
         uid: peer.uid(),
-        pid: peer.pid().and_then(|pid| Pid::new(i64::from(pid))),
+        process: seen.map(|seen| seen.id),
         may_all: peer.uid() == 0 || in_group,
     })
 }
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn one_user_cannot_take_all_places() {
-        let caller = |uid, may_all| Caller { uid, pid: None, may_all };
+        let caller = |uid, may_all| Caller { uid, process: None, may_all };
         let places = Places::default();
         let mut held: Vec<_> = (0..MAX_OF_UID).filter_map(|_| places.take(caller(7, false))).collect();
         assert_eq!(held.len(), MAX_OF_UID);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Store;
 use super::error::StoreError;
 use crate::lineage::SessionId;
+use crate::session::Session;
 
 /// How much of the past is kept. The oldest goes first.
 #[derive(Clone, Copy, Debug)]
@@ -111,8 +112,14 @@ impl Store {
         })
     }
 
-    /// Records the report of a reap, or why there is none; forgets the oldest.
-    pub fn finish_reap(&mut self, id: &str, outcome: Result<&str, &str>) -> Result<(), StoreError> {
+    /// Records the report of a reap, or why there is none, and that the
+    /// sessions that it ended are over; forgets the oldest.
+    pub fn finish_reap(
+        &mut self,
+        id: &str,
+        outcome: Result<&str, &str>,
+        closed: &[Session],
+    ) -> Result<(), StoreError> {
         let limits = self.limits;
         self.write("record the outcome of a reap in", |transaction| {
             let state = if outcome.is_ok() { "done" } else { "failed" };
@@ -120,6 +127,10 @@ impl Store {
                 "UPDATE reaps SET state = ?2, finished_ms = ?3, report = ?4, error = ?5 WHERE id = ?1",
                 params![id, state, unix_ms(), outcome.ok(), outcome.err()],
             )?;
+            for session in closed {
+                transaction
+                    .execute("DELETE FROM sessions WHERE id = ?1", [session.id.to_string()])?;
+            }
             transaction.execute(
                 "DELETE FROM reaps WHERE number IN (
                    SELECT number FROM (
@@ -141,12 +152,21 @@ impl Store {
         })
     }
 
-    /// The last `count` reaps, newest first.
-    pub fn reaps(&self, count: u32) -> Result<Vec<ReapRecord>, StoreError> {
+    /// The last `count` reaps, newest first: of one session, of one user, or all.
+    pub fn reaps(
+        &self,
+        session: Option<&str>,
+        owner_uid: Option<u32>,
+        count: u32,
+    ) -> Result<Vec<ReapRecord>, StoreError> {
         self.read("read the reaps of", |db| {
-            db.prepare("SELECT * FROM reaps ORDER BY number DESC LIMIT ?1")?
-                .query_map([count], read)?
-                .collect()
+            db.prepare(
+                "SELECT * FROM reaps
+                 WHERE (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR owner_uid = ?2)
+                 ORDER BY number DESC LIMIT ?3",
+            )?
+            .query_map(params![session, owner_uid, count], read)?
+            .collect()
         })
     }
 

@@ -154,7 +154,7 @@ mod tests {
         store.save_session(&session(5)).unwrap();
         store.keep(root()).unwrap();
         store.begin_reap(&reap("done")).unwrap();
-        store.finish_reap("done", Ok("{\"x\":1}")).unwrap();
+        store.finish_reap("done", Ok("{\"x\":1}"), &[session(5)]).unwrap();
         store.begin_reap(&reap("cut")).unwrap();
         drop(store);
         let store = open(dir.path(), "two").unwrap();
@@ -265,9 +265,9 @@ mod tests {
         let mut store = Store::open(&dir.path().join("state.db"), "one", limits).unwrap();
         let mut finish = |id: &str, report: &str| {
             store.begin_reap(&reap(id)).unwrap();
-            store.finish_reap(id, Ok(report)).unwrap();
+            store.finish_reap(id, Ok(report), &[]).unwrap();
             store
-                .reaps(10)
+                .reaps(None, None, 10)
                 .unwrap()
                 .into_iter()
                 .map(|reap| reap.id)

@@ -21,8 +21,7 @@ const TABLES: &str = "
         parent TEXT,
         owner_uid INTEGER NOT NULL,
         keep TEXT NOT NULL,
-        opened_ns INTEGER NOT NULL,
-        state TEXT NOT NULL
+        opened_ns INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE kept (
         process TEXT PRIMARY KEY,

@@ -18,8 +18,8 @@ impl Store {
         self.write("write a session to", |transaction| {
             transaction.execute(
                 "INSERT OR REPLACE INTO sessions
-                 (id, boot, name, roots, parent, owner_uid, keep, opened_ns, state)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                 (id, boot, name, roots, parent, owner_uid, keep, opened_ns)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 params![
                     session.id.to_string(),
                     boot,
@@ -30,26 +30,7 @@ impl Store {
                     keep.to_string(),
                     // Boot time fits in 63 bits for 292 years.
                     i64::try_from(session.opened_ns).unwrap_or(i64::MAX),
-                    state_name(session.state),
                 ],
-            )?;
-            Ok(())
-        })
-    }
-
-    /// Forgets a session. The ones inside it move up, as in the registry.
-    pub fn remove_session(&mut self, session: &Session) -> Result<(), StoreError> {
-        self.write("remove a session from", |transaction| {
-            transaction.execute(
-                "UPDATE sessions SET parent = ?1 WHERE parent = ?2",
-                params![
-                    session.parent.map(|id| id.to_string()),
-                    session.id.to_string()
-                ],
-            )?;
-            transaction.execute(
-                "DELETE FROM sessions WHERE id = ?1",
-                [session.id.to_string()],
             )?;
             Ok(())
         })
@@ -120,7 +101,6 @@ struct SessionRow {
     owner_uid: u32,
     keep: String,
     opened_ns: i64,
-    state: String,
 }
 
 impl SessionRow {
@@ -133,7 +113,6 @@ impl SessionRow {
             owner_uid: row.get("owner_uid")?,
             keep: row.get("keep")?,
             opened_ns: row.get("opened_ns")?,
-            state: row.get("state")?,
         })
     }
 
@@ -150,19 +129,9 @@ impl SessionRow {
                 .map(|rule| parse::<KeepRule>(rule))
                 .collect::<Result<_, _>>()?,
             opened_ns: u64::try_from(self.opened_ns).map_err(|e| e.to_string())?,
-            state: match self.state.as_str() {
-                "open" => SessionState::Open,
-                "closing" => SessionState::Closing,
-                other => return Err(format!("unknown state {other:?}")),
-            },
+            // A reap that was under way is a record of its own.
+            state: SessionState::Open,
         })
-    }
-}
-
-fn state_name(state: SessionState) -> &'static str {
-    match state {
-        SessionState::Open => "open",
-        SessionState::Closing => "closing",
     }
 }
 

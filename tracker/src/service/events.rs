@@ -1,0 +1,161 @@
+//! What happens to processes, for those who want to hear of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::caller::Caller;
+use super::error::ServiceError;
+use super::sessions::find;
+use super::{Service, view};
+use crate::api;
+use crate::lineage::{Event, SessionId, Tag};
+use crate::process::{ProcessId, escape};
+use crate::session::{Listener, Tracking};
+
+/// So many events may wait for a slow subscriber; then it misses the oldest.
+const BACKLOG: usize = 4096;
+
+/// Hands events to all subscribers.
+#[derive(Debug)]
+pub(super) struct Channel(broadcast::Sender<Arc<api::Event>>);
+
+impl Default for Channel {
+    fn default() -> Channel {
+        Channel(broadcast::Sender::new(BACKLOG))
+    }
+}
+
+impl Channel {
+    pub(super) fn listener(&self) -> impl Listener + use<> {
+        Feed(self.0.clone())
+    }
+}
+
+/// Feeds the channel. Without subscribers an event costs nothing.
+#[derive(Debug)]
+struct Feed(broadcast::Sender<Arc<api::Event>>);
+
+impl Listener for Feed {
+    fn hear(&mut self, event: &Event) {
+        if self.0.receiver_count() == 0 {
+            return;
+        }
+        if let Some(event) = shown(event) {
+            // Fails when the last subscriber has just left.
+            let _ = self.0.send(Arc::new(event));
+        }
+    }
+}
+
+impl Service {
+    /// What happens from now on.
+    pub fn subscribe(
+        &self,
+        caller: Caller,
+        query: &api::EventsQuery,
+    ) -> Result<Subscriber, ServiceError> {
+        let tracking = self.tracking();
+        let session = match &query.session {
+            Some(session) => Some(find(tracking.sessions(), caller, session)?.id),
+            None => None,
+        };
+        let filter = Filter { caller, session, decided: HashMap::new() };
+        Ok(Subscriber { receiver: self.events.0.subscribe(), filter })
+    }
+
+    /// Whether a subscriber gets the events of a session that it has not met yet.
+    pub fn decide(&self, filter: &mut Filter, session: SessionId) -> bool {
+        let wanted = filter.wants(&self.tracking(), session);
+        filter.decided.insert(session, wanted);
+        wanted
+    }
+}
+
+/// One who hears of events.
+#[derive(Debug)]
+pub struct Subscriber {
+    receiver: broadcast::Receiver<Arc<api::Event>>,
+    /// What it wants, and may know.
+    pub filter: Filter,
+}
+
+/// What a subscriber hears.
+#[derive(Clone, Debug)]
+pub enum Heard {
+    /// An event. Whether it is for this subscriber is for [`Filter`] to say.
+    Event(Arc<api::Event>),
+    /// It was too slow for so many.
+    Missed(u64),
+}
+
+impl Subscriber {
+    /// The next one; `None` when the daemon ends.
+    pub async fn next(&mut self) -> Option<Heard> {
+        match self.receiver.recv().await {
+            Ok(event) => Some(Heard::Event(event)),
+            Err(RecvError::Lagged(missed)) => Some(Heard::Missed(missed)),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+/// Which events a subscriber gets.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    caller: Caller,
+    session: Option<SessionId>,
+    /// What was found out about sessions; they do not change their owner or place.
+    decided: HashMap<SessionId, bool>,
+}
+
+impl Filter {
+    /// Whether it gets events of `session`; `None` when [`Service::decide`] has to tell.
+    pub fn known(&self, session: Option<SessionId>) -> Option<bool> {
+        match session {
+            None => Some(self.caller.may_all && self.session.is_none()),
+            Some(_) if self.caller.may_all && self.session.is_none() => Some(true),
+            Some(session) => self.decided.get(&session).copied(),
+        }
+    }
+
+    fn wants(&self, tracking: &Tracking, session: SessionId) -> bool {
+        let sessions = tracking.sessions();
+        let may = sessions.get(session).is_some_and(|found| self.caller.may(found.owner_uid));
+        may && self.session.is_none_or(|wanted| sessions.family(wanted).contains(&session))
+    }
+}
+
+/// An event as the API shows it; `None` for what was seen, not heard.
+fn shown(event: &Event) -> Option<api::Event> {
+    let new = |kind, id: ProcessId, tag: Option<Tag>, time_ns| api::Event {
+        kind,
+        time_ns,
+        id: id.into(),
+        session: tag.map(|tag| tag.session),
+        creator: None,
+        comm: None,
+        exe: None,
+        cmdline: None,
+        exit: None,
+    };
+    Some(match event {
+        Event::Fork(fork) => api::Event {
+            creator: Some(fork.creator.into()),
+            comm: Some(escape(&fork.comm)),
+            ..new(api::EventKind::Fork, fork.child, fork.tag, fork.time_ns)
+        },
+        Event::Exec(exec) => api::Event {
+            comm: Some(escape(&exec.comm)),
+            exe: Some(escape(&exec.exe)),
+            cmdline: Some(view::arguments(&exec.argv)),
+            ..new(api::EventKind::Exec, exec.id, exec.tag, exec.time_ns)
+        },
+        Event::Exit(exit) => api::Event {
+            exit: Some(view::exit(exit.time_ns, Some(exit.status))),
+            ..new(api::EventKind::Exit, exit.id, exit.tag, exit.time_ns)
+        },
+        Event::Snapshot(_) | Event::Gone(_) => return None,
+    })
+}
