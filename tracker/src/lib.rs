@@ -12,10 +12,13 @@
 
 pub mod api;
 pub mod cli;
+pub mod client;
 pub mod embedded;
 pub mod lineage;
 pub mod process;
 pub mod reap;
+pub mod server;
+pub mod service;
 pub mod session;
 pub mod source;
 pub mod store;

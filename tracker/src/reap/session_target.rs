@@ -84,20 +84,7 @@ impl SessionTarget {
         if !self.described.insert(member.id) {
             return Vec::new();
         }
-        let mut evidence = Vec::new();
-        if tracking.was_adopted(member.id) {
-            evidence.push(Evidence {
-                kind: EvidenceKind::Adopted,
-                detail: "it was running when the session was opened".to_owned(),
-            });
-        }
-        if let Some(detail) = chain(tracking, member) {
-            evidence.push(Evidence {
-                kind: EvidenceKind::Lineage,
-                detail,
-            });
-        }
-        evidence
+        evidence(tracking, member.id, member.creator)
     }
 }
 
@@ -253,8 +240,28 @@ fn watch(fds: &[BorrowedFd<'_>]) -> Result<OwnedFd, SessionError> {
     Ok(watch)
 }
 
+/// Why a member belongs to its session. `creator` is who the kernel says
+/// created it, for when the records were lost.
+pub fn evidence(
+    tracking: &Tracking,
+    id: ProcessId,
+    creator: Option<ProcessId>,
+) -> Vec<Evidence> {
+    let mut evidence = Vec::new();
+    if tracking.was_adopted(id) {
+        evidence.push(Evidence {
+            kind: EvidenceKind::Adopted,
+            detail: "it was running when the session was opened".to_owned(),
+        });
+    }
+    if let Some(detail) = chain(tracking, id, creator) {
+        evidence.push(Evidence { kind: EvidenceKind::Lineage, detail });
+    }
+    evidence
+}
+
 /// "created by sh 12@3, by make 10@2 (dead), by sh 9@1, a root of the session".
-fn chain(tracking: &Tracking, member: &Member) -> Option<String> {
+fn chain(tracking: &Tracking, id: ProcessId, creator: Option<ProcessId>) -> Option<String> {
     let lineage = tracking.lineage();
     let is_root = |id| {
         tracking
@@ -262,10 +269,10 @@ fn chain(tracking: &Tracking, member: &Member) -> Option<String> {
             .iter()
             .any(|session| session.roots.contains(&id))
     };
-    if is_root(member.id) {
+    if is_root(id) {
         return Some("a root of the session".to_owned());
     }
-    let steps = lineage.ancestry(member.id).steps;
+    let steps = lineage.ancestry(id).steps;
     let mut detail = String::from("created");
     for step in steps.iter().skip(1).take(CHAIN_SHOWN) {
         if step.skipped_before > 0 {
@@ -284,8 +291,7 @@ fn chain(tracking: &Tracking, member: &Member) -> Option<String> {
         return Some(detail);
     }
     // The records were lost; the kernel's map still says who created it.
-    member
-        .creator
+    creator
         .map(|creator| format!("created by {}", name(lineage, creator)))
 }
 

@@ -17,7 +17,10 @@ pub(super) struct Failed {
 
 impl Failed {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Failed {
-        Failed { code, message: message.into() }
+        Failed {
+            code,
+            message: message.into(),
+        }
     }
 }
 
@@ -41,7 +44,12 @@ impl IntoResponse for Failed {
             .chars()
             .map(|char| if char.is_control() { ' ' } else { char })
             .collect();
-        let body = ErrorBody { error: ErrorDetail { code: self.code, message } };
+        let body = ErrorBody {
+            error: ErrorDetail {
+                code: self.code,
+                message,
+            },
+        };
         match serde_json::to_vec(&body) {
             Ok(body) => (status, [(CONTENT_TYPE, "application/json")], body).into_response(),
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
@@ -55,7 +63,10 @@ pub(super) struct Document(Vec<u8>);
 impl Document {
     pub(super) fn new(value: &impl Serialize) -> Result<Document, Failed> {
         let mut text = serde_json::to_vec(value).map_err(|error| {
-            Failed::new(ErrorCode::Internal, format!("cannot write the answer: {error}"))
+            Failed::new(
+                ErrorCode::Internal,
+                format!("cannot write the answer: {error}"),
+            )
         })?;
         // For people with curl.
         text.push(b'\n');

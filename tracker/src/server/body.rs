@@ -40,11 +40,20 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 }
 
 async fn read(parts: &Parts, body: Body) -> Result<bytes::Bytes, Failed> {
-    let too_large =
-        || Failed::new(ErrorCode::TooLarge, format!("a request has at most {MAX_BODY} bytes"));
+    let too_large = || {
+        Failed::new(
+            ErrorCode::TooLarge,
+            format!("a request has at most {MAX_BODY} bytes"),
+        )
+    };
     // Who says how much is coming need not send it.
-    let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if announced.and_then(|value| value.parse().ok()).is_some_and(|len: u64| len > MAX_BODY as u64)
+    let announced = parts
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    if announced
+        .and_then(|value| value.parse().ok())
+        .is_some_and(|len: u64| len > MAX_BODY as u64)
     {
         return Err(too_large());
     }
@@ -52,10 +61,14 @@ async fn read(parts: &Parts, body: Body) -> Result<bytes::Bytes, Failed> {
     match collected.await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => {
-            Err(Failed::new(ErrorCode::BadRequest, format!("the body cannot be read: {error}")))
-        }
-        Err(_) => Err(Failed::new(ErrorCode::Timeout, "the body did not arrive in time")),
+        Ok(Err(error)) => Err(Failed::new(
+            ErrorCode::BadRequest,
+            format!("the body cannot be read: {error}"),
+        )),
+        Err(_) => Err(Failed::new(
+            ErrorCode::Timeout,
+            "the body did not arrive in time",
+        )),
     }
 }
 
@@ -63,7 +76,9 @@ async fn read(parts: &Parts, body: Body) -> Result<bytes::Bytes, Failed> {
 /// browsers may send to other sites without asking is not a worry here: they
 /// do not reach a Unix socket.
 fn is_json(parts: &Parts) -> bool {
-    let Some(kind) = parts.headers.get(CONTENT_TYPE) else { return true };
+    let Some(kind) = parts.headers.get(CONTENT_TYPE) else {
+        return true;
+    };
     let kind = kind.to_str().unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     ["application/json", "application/x-www-form-urlencoded"]

@@ -135,12 +135,19 @@ impl Places {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = taken.values().sum();
         let of_uid = taken.get(&caller.uid).copied().unwrap_or(0);
-        let limit = if caller.may_all { MAX_PRIVILEGED } else { MAX_OF_UID };
+        let limit = if caller.may_all {
+            MAX_PRIVILEGED
+        } else {
+            MAX_OF_UID
+        };
         if of_uid >= limit || total >= MAX_TOTAL {
             return None;
         }
         taken.insert(caller.uid, of_uid + 1);
-        Some(Place { places: self.clone(), uid: caller.uid })
+        Some(Place {
+            places: self.clone(),
+            uid: caller.uid,
+        })
     }
 }
 
@@ -162,9 +169,15 @@ mod tests {
 
     #[test]
     fn one_user_cannot_take_all_places() {
-        let caller = |uid, may_all| Caller { uid, process: None, may_all };
+        let caller = |uid, may_all| Caller {
+            uid,
+            process: None,
+            may_all,
+        };
         let places = Places::default();
-        let mut held: Vec<_> = (0..MAX_OF_UID).filter_map(|_| places.take(caller(7, false))).collect();
+        let mut held: Vec<_> = (0..MAX_OF_UID)
+            .filter_map(|_| places.take(caller(7, false)))
+            .collect();
         assert_eq!(held.len(), MAX_OF_UID);
         assert!(places.take(caller(7, false)).is_none());
         assert!(places.take(caller(8, false)).is_some());

@@ -31,7 +31,10 @@ impl Listener {
     /// replaced, no socket.
     pub fn bind(path: &Path) -> Result<Listener, ListenError> {
         let lock = lock(path)?;
-        let error = |source| ListenError::Bind { path: path.to_owned(), source };
+        let error = |source| ListenError::Bind {
+            path: path.to_owned(),
+            source,
+        };
         let private = private_directory(path).map_err(error)?;
         let made = private.join("socket");
         let bound = UnixListener::bind(&made).and_then(|socket| {
@@ -45,15 +48,24 @@ impl Listener {
         let _ = fs::remove_dir(&private);
         let socket = bound.map_err(error)?;
         socket.set_nonblocking(true).map_err(error)?;
-        Ok(Listener { socket, place: Some((lock, path.to_owned())) })
+        Ok(Listener {
+            socket,
+            place: Some((lock, path.to_owned())),
+        })
     }
 
     /// Uses a socket that the service manager made.
     pub fn passed(socket: UnixListener) -> Result<Listener, ListenError> {
         socket
             .set_nonblocking(true)
-            .map_err(|source| ListenError::Bind { path: PathBuf::from("(passed)"), source })?;
-        Ok(Listener { socket, place: None })
+            .map_err(|source| ListenError::Bind {
+                path: PathBuf::from("(passed)"),
+                source,
+            })?;
+        Ok(Listener {
+            socket,
+            place: None,
+        })
     }
 
     /// The socket, for the async runtime.
@@ -84,17 +96,27 @@ fn lock(path: &Path) -> Result<File, ListenError> {
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(&name)
-        .map_err(|source| ListenError::Lock { path: name.clone(), source })?;
+        .map_err(|source| ListenError::Lock {
+            path: name.clone(),
+            source,
+        })?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(ListenError::InUse { path: path.to_owned() }),
-        Err(errno) => Err(ListenError::Lock { path: name, source: errno.into() }),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ListenError::InUse {
+            path: path.to_owned(),
+        }),
+        Err(errno) => Err(ListenError::Lock {
+            path: name,
+            source: errno.into(),
+        }),
     }
 }
 
 /// A new directory beside the socket that only this user may enter.
 fn private_directory(path: &Path) -> io::Result<PathBuf> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let template = parent.join(".tracker-XXXXXX");
     Ok(nix::unistd::mkdtemp(&template)?)
@@ -142,8 +164,10 @@ mod tests {
         assert!(meta.file_type().is_socket());
         assert_eq!(meta.permissions().mode() & 0o777, SOCKET_MODE);
         UnixStream::connect(&path).unwrap();
-        let mut names: Vec<_> =
-            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         names.sort();
         assert_eq!(names, ["s.sock", "s.sock.lock"], "nothing else is left");
     }
@@ -153,7 +177,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
         let first = Listener::bind(&path).unwrap();
-        assert!(matches!(Listener::bind(&path), Err(ListenError::InUse { .. })));
+        assert!(matches!(
+            Listener::bind(&path),
+            Err(ListenError::InUse { .. })
+        ));
         UnixStream::connect(&path).unwrap();
         drop(first);
         assert!(!path.exists());

@@ -42,7 +42,10 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(metrics))
         .fallback(async || Failed::new(api::ErrorCode::NotFound, "there is no such path"))
         .method_not_allowed_fallback(async || {
-            Failed::new(api::ErrorCode::MethodNotAllowed, "the path does not know this method")
+            Failed::new(
+                api::ErrorCode::MethodNotAllowed,
+                "the path does not know this method",
+            )
         })
         .with_state(service)
 }
@@ -56,8 +59,20 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         license(name = "MIT OR Apache-2.0")
     ),
     paths(
-        list_sessions, open_session, show_session, close_session, list_reaps, reap, show_reap,
-        tree, lineage, why, keep, events, status, metrics
+        list_sessions,
+        open_session,
+        show_session,
+        close_session,
+        list_reaps,
+        reap,
+        show_reap,
+        tree,
+        lineage,
+        why,
+        keep,
+        events,
+        status,
+        metrics
     ),
     components(schemas(api::ErrorBody, api::Event))
 )]
@@ -75,19 +90,21 @@ async fn blocking<T: Serialize>(
     work: impl FnOnce(&Arc<Service>) -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<Document, Failed> {
     let run = move || Document::new(&work(&service)?);
-    tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| {
-        Err(Failed::new(api::ErrorCode::Internal, format!("the request failed: {error}")))
-    })
+    tokio::task::spawn_blocking(run)
+        .await
+        .unwrap_or_else(|error| {
+            Err(Failed::new(
+                api::ErrorCode::Internal,
+                format!("the request failed: {error}"),
+            ))
+        })
 }
 
 /// Sessions that the caller may see, oldest first
 #[utoipa::path(get, path = "/v1/sessions", responses(
     (status = 200, body = api::SessionList), (status = "4XX", body = api::ErrorBody)
 ))]
-async fn list_sessions(
-    State(service): Shared,
-    Extension(caller): Who,
-) -> Result<Document, Failed> {
+async fn list_sessions(State(service): Shared, Extension(caller): Who) -> Result<Document, Failed> {
     blocking(service, move |service| service.sessions(caller)).await
 }
 
@@ -100,7 +117,10 @@ async fn open_session(
     Extension(caller): Who,
     JsonBody(request): JsonBody<api::OpenSession>,
 ) -> Result<Document, Failed> {
-    blocking(service, move |service| service.open_session(caller, &request)).await
+    blocking(service, move |service| {
+        service.open_session(caller, &request)
+    })
+    .await
 }
 
 /// One session, by id or name
@@ -126,7 +146,10 @@ async fn close_session(
     Segment(session): Segment,
     JsonBody(request): JsonBody<api::CloseSession>,
 ) -> Result<Document, Failed> {
-    outcome(service, move |service| service.close_session(caller, &session, &request)).await
+    outcome(service, move |service| {
+        service.close_session(caller, &session, &request)
+    })
+    .await
 }
 
 /// End processes; answers when it is over
@@ -147,7 +170,12 @@ async fn outcome(
     begin: impl FnOnce(&Arc<Service>) -> Result<crate::service::Outcome, ServiceError> + Send + 'static,
 ) -> Result<Document, Failed> {
     let begun = tokio::task::spawn_blocking(move || begin(&service)).await;
-    let gone = || Failed::new(api::ErrorCode::Internal, "the reap ended without an outcome");
+    let gone = || {
+        Failed::new(
+            api::ErrorCode::Internal,
+            "the reap ended without an outcome",
+        )
+    };
     let outcome = begun.map_err(|_| gone())??;
     let report = outcome.await.map_err(|_| gone())??;
     Document::new(&report)
@@ -246,7 +274,9 @@ async fn events(
                     Some(false) => continue,
                     Some(true) => sse_event(&event),
                     None => {
-                        let Some(session) = event.session else { continue };
+                        let Some(session) = event.session else {
+                            continue;
+                        };
                         let (asked, mut filter) = (Arc::clone(&service), subscriber.filter.clone());
                         let decide = move || (asked.decide(&mut filter, session), filter);
                         let Ok((wanted, filter)) = tokio::task::spawn_blocking(decide).await else {
@@ -259,9 +289,11 @@ async fn events(
                         sse_event(&event)
                     }
                 },
-                Heard::Missed(count) => {
-                    Some(sse::Event::default().event("missed").data(format!("{{\"missed\":{count}}}")))
-                }
+                Heard::Missed(count) => Some(
+                    sse::Event::default()
+                        .event("missed")
+                        .data(format!("{{\"missed\":{count}}}")),
+                ),
             };
             let Some(event) = event else { continue };
             // The reader is gone.
@@ -271,7 +303,9 @@ async fn events(
         }
     });
     let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
-    Ok(Sse::new(ReceiverStream::new(receive)).keep_alive(keep_alive).into_response())
+    Ok(Sse::new(ReceiverStream::new(receive))
+        .keep_alive(keep_alive)
+        .into_response())
 }
 
 fn sse_event(event: &api::Event) -> Option<sse::Event> {

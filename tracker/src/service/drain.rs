@@ -40,7 +40,10 @@ impl Drain {
                 wait(&[&service.stop], PAUSE);
             }
         };
-        std::thread::Builder::new().name("drain".to_owned()).spawn(run).map(Drain)
+        std::thread::Builder::new()
+            .name("drain".to_owned())
+            .spawn(run)
+            .map(Drain)
     }
 
     /// Waits until it has ended.
@@ -61,8 +64,10 @@ impl Service {
 
 /// Waits until one of `fds` is readable, at most for `limit`.
 fn wait(fds: &[&dyn std::os::fd::AsFd], limit: Duration) {
-    let mut fds: Vec<_> =
-        fds.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
+    let mut fds: Vec<_> = fds
+        .iter()
+        .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN))
+        .collect();
     let limit = Timespec::try_from(limit).ok();
     // Only an interruption by a signal can make it fail; that is a short wait.
     let _ = rustix::event::poll(&mut fds, limit.as_ref());

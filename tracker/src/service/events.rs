@@ -19,7 +19,10 @@ const BACKLOG: usize = 4096;
 
 /// Hands events to all subscribers.
 #[derive(Debug)]
-pub(super) struct Channel(broadcast::Sender<Arc<api::Event>>);
+pub(super) struct Channel(broadcast::Sender<Message>);
+
+/// An event, or `None` for the end.
+type Message = Option<Arc<api::Event>>;
 
 impl Default for Channel {
     fn default() -> Channel {
@@ -31,11 +34,17 @@ impl Channel {
     pub(super) fn listener(&self) -> impl Listener + use<> {
         Feed(self.0.clone())
     }
+
+    /// Tells all subscribers that there will be no more.
+    pub(super) fn end(&self) {
+        // Fails when there are none.
+        let _ = self.0.send(None);
+    }
 }
 
 /// Feeds the channel. Without subscribers an event costs nothing.
 #[derive(Debug)]
-struct Feed(broadcast::Sender<Arc<api::Event>>);
+struct Feed(broadcast::Sender<Message>);
 
 impl Listener for Feed {
     fn hear(&mut self, event: &Event) {
@@ -44,7 +53,7 @@ impl Listener for Feed {
         }
         if let Some(event) = shown(event) {
             // Fails when the last subscriber has just left.
-            let _ = self.0.send(Arc::new(event));
+            let _ = self.0.send(Some(Arc::new(event)));
         }
     }
 }
@@ -61,8 +70,15 @@ impl Service {
             Some(session) => Some(find(tracking.sessions(), caller, session)?.id),
             None => None,
         };
-        let filter = Filter { caller, session, decided: HashMap::new() };
-        Ok(Subscriber { receiver: self.events.0.subscribe(), filter })
+        let filter = Filter {
+            caller,
+            session,
+            decided: HashMap::new(),
+        };
+        Ok(Subscriber {
+            receiver: self.events.0.subscribe(),
+            filter,
+        })
     }
 
     /// Whether a subscriber gets the events of a session that it has not met yet.
@@ -76,7 +92,7 @@ impl Service {
 /// One who hears of events.
 #[derive(Debug)]
 pub struct Subscriber {
-    receiver: broadcast::Receiver<Arc<api::Event>>,
+    receiver: broadcast::Receiver<Message>,
     /// What it wants, and may know.
     pub filter: Filter,
 }
@@ -94,7 +110,7 @@ impl Subscriber {
     /// The next one; `None` when the daemon ends.
     pub async fn next(&mut self) -> Option<Heard> {
         match self.receiver.recv().await {
-            Ok(event) => Some(Heard::Event(event)),
+            Ok(event) => event.map(Heard::Event),
             Err(RecvError::Lagged(missed)) => Some(Heard::Missed(missed)),
             Err(RecvError::Closed) => None,
         }
@@ -122,8 +138,12 @@ impl Filter {
 
     fn wants(&self, tracking: &Tracking, session: SessionId) -> bool {
         let sessions = tracking.sessions();
-        let may = sessions.get(session).is_some_and(|found| self.caller.may(found.owner_uid));
-        may && self.session.is_none_or(|wanted| sessions.family(wanted).contains(&session))
+        let may = sessions
+            .get(session)
+            .is_some_and(|found| self.caller.may(found.owner_uid));
+        may && self
+            .session
+            .is_none_or(|wanted| sessions.family(wanted).contains(&session))
     }
 }
 

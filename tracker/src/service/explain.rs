@@ -35,14 +35,25 @@ impl Service {
             sessions.push(view::session(session, &counts));
             next = session.parent;
         }
-        let evidence = if tag.is_some() { evidence(&tracking, id, None) } else { Vec::new() };
+        let evidence = if tag.is_some() {
+            evidence(&tracking, id, None)
+        } else {
+            Vec::new()
+        };
         drop(tracking);
         let (verdict, detail) = if alive {
             self.judge(caller, id, tag)?
         } else {
             (api::Verdict::Nothing, "it is dead".to_owned())
         };
-        Ok(api::Why { process: shown, sessions, chain, evidence, verdict, detail })
+        Ok(api::Why {
+            process: shown,
+            sessions,
+            chain,
+            evidence,
+            verdict,
+            detail,
+        })
     }
 
     fn judge(
@@ -68,6 +79,9 @@ impl Service {
             let detail = format!("it does not run as uid {}", caller.uid);
             return Ok(spare(SpareReason::PermissionDenied, &detail));
         }
-        Ok((api::Verdict::End, "a reap of its session would end it".to_owned()))
+        Ok((
+            api::Verdict::End,
+            "a reap of its session would end it".to_owned(),
+        ))
     }
 }

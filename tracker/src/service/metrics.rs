@@ -84,24 +84,61 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("reaps", "Reaps that are over", self.reaps.clone());
-        registry.register("spared", "Processes that reaps left alone", self.spared.clone());
-        registry.register("reap_seconds", "Duration of reaps", self.reap_seconds.clone());
+        registry.register(
+            "spared",
+            "Processes that reaps left alone",
+            self.spared.clone(),
+        );
+        registry.register(
+            "reap_seconds",
+            "Duration of reaps",
+            self.reap_seconds.clone(),
+        );
         registry.register("sessions", "Open sessions", self.sessions.clone());
         registry.register("reaps_running", "Reaps under way", self.running.clone());
-        registry.register("processes_live", "Processes not known to be dead", self.live.clone());
-        registry.register("processes_dead", "Dead processes remembered", self.remembered.clone());
-        registry.register("processes_evicted", "Dead processes forgotten", self.evicted.clone());
-        registry.register("events", "Events that the kernel probe saw", self.events.clone());
-        registry.register("losses", "What the kernel probe could not record", self.losses.clone());
+        registry.register(
+            "processes_live",
+            "Processes not known to be dead",
+            self.live.clone(),
+        );
+        registry.register(
+            "processes_dead",
+            "Dead processes remembered",
+            self.remembered.clone(),
+        );
+        registry.register(
+            "processes_evicted",
+            "Dead processes forgotten",
+            self.evicted.clone(),
+        );
+        registry.register(
+            "events",
+            "Events that the kernel probe saw",
+            self.events.clone(),
+        );
+        registry.register(
+            "losses",
+            "What the kernel probe could not record",
+            self.losses.clone(),
+        );
     }
 
     /// Counts a reap that is over.
     pub(super) fn reaped(&self, report: &Report) {
-        self.reaps.get_or_create(&VerdictLabel { verdict: verdict_word(report.verdict) }).inc();
+        self.reaps
+            .get_or_create(&VerdictLabel {
+                verdict: verdict_word(report.verdict),
+            })
+            .inc();
         for spared in &report.spared {
-            self.spared.get_or_create(&ReasonLabel { reason: reason_word(spared.reason) }).inc();
+            self.spared
+                .get_or_create(&ReasonLabel {
+                    reason: reason_word(spared.reason),
+                })
+                .inc();
         }
-        self.reap_seconds.observe(Duration::from_millis(report.duration_ms).as_secs_f64());
+        self.reap_seconds
+            .observe(Duration::from_millis(report.duration_ms).as_secs_f64());
     }
 
     /// All numbers in the text format of Prometheus.
@@ -113,9 +150,15 @@ impl Metrics {
         gauge(&self.running, status.reaps_running);
         gauge(&self.live, status.processes_live);
         gauge(&self.remembered, status.processes_dead);
-        self.evicted.inner().store(status.processes_evicted, Ordering::Relaxed);
+        self.evicted
+            .inner()
+            .store(status.processes_evicted, Ordering::Relaxed);
         if let Some(kernel) = &status.kernel {
-            let kinds = [("fork", kernel.forks), ("exec", kernel.execs), ("exit", kernel.exits)];
+            let kinds = [
+                ("fork", kernel.forks),
+                ("exec", kernel.execs),
+                ("exit", kernel.exits),
+            ];
             for (kind, value) in kinds {
                 let counter = self.events.get_or_create(&EventLabel { kind: Word(kind) });
                 counter.inner().store(value, Ordering::Relaxed);

@@ -15,6 +15,8 @@ mod reaps;
 mod recover;
 mod restricted;
 mod sessions;
+#[cfg(test)]
+pub(crate) mod testing;
 mod view;
 
 use std::collections::HashMap;
@@ -26,6 +28,7 @@ pub use caller::Caller;
 pub use drain::Drain;
 pub use error::ServiceError;
 pub use events::{Filter, Heard, Subscriber};
+pub use reaps::Outcome;
 pub use recover::Recovered;
 
 use crate::api;
@@ -82,7 +85,7 @@ impl Service {
             processes_live: count(stats.live),
             processes_dead: count(stats.dead),
             processes_evicted: stats.evicted,
-            kernel: tracking.counters()?,
+            kernel: None,
         })
     }
 
@@ -96,8 +99,11 @@ impl Service {
     pub fn shut_down(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.stop.cancel();
-        let threads: Vec<_> =
-            lock(&self.running).values_mut().filter_map(reaps::Running::cancel).collect();
+        self.events.end();
+        let threads: Vec<_> = lock(&self.running)
+            .values_mut()
+            .filter_map(reaps::Running::cancel)
+            .collect();
         for thread in threads {
             // A reap that panicked has nothing left to stop.
             let _ = thread.join();
@@ -132,9 +138,10 @@ impl Service {
         };
         let seen = self.proc.seen(pid)?.ok_or(ServiceError::NoProcess(pid))?;
         match exactly {
-            Some(given) if given != seen.id => {
-                Err(ServiceError::AnotherProcess { given, now: seen.id })
-            }
+            Some(given) if given != seen.id => Err(ServiceError::AnotherProcess {
+                given,
+                now: seen.id,
+            }),
             _ => Ok(seen),
         }
     }

@@ -26,21 +26,32 @@ impl Service {
                 return Err(ServiceError::BadField(why.to_owned()));
             }
             (Some(session), None) => {
-                let family = tracking.sessions().family(find(tracking.sessions(), caller, session)?.id);
+                let family = tracking
+                    .sessions()
+                    .family(find(tracking.sessions(), caller, session)?.id);
                 let is_member =
                     |node: &&Node| node.tag.is_some_and(|tag| family.contains(&tag.session));
-                lineage.all().filter(is_member).filter(|node| wanted(node)).collect()
+                lineage
+                    .all()
+                    .filter(is_member)
+                    .filter(|node| wanted(node))
+                    .collect()
             }
             (None, Some(pid)) => {
                 let root = self.known(lineage, caller, pid, &visible)?;
-                below(lineage, root.id).into_iter().filter(|node| wanted(node)).collect()
+                below(lineage, root.id)
+                    .into_iter()
+                    .filter(|node| wanted(node))
+                    .collect()
             }
             (None, None) => lineage.all().filter(|node| wanted(node)).collect(),
         };
         nodes.sort_unstable_by_key(|node| (node.id.start_time, node.id.pid));
         let shown: HashSet<ProcessId> = nodes.iter().map(|node| node.id).collect();
-        let mut processes: Vec<api::Process> =
-            nodes.into_iter().map(|node| placed(lineage, node, &shown)).collect();
+        let mut processes: Vec<api::Process> = nodes
+            .into_iter()
+            .map(|node| placed(lineage, node, &shown))
+            .collect();
         let source = tracking.source_kind();
         drop(tracking);
         processes.shrink_to_fit();
@@ -54,7 +65,11 @@ impl Service {
         let visible = visible_sessions(&tracking, caller);
         let node = self.known(tracking.lineage(), caller, process, &visible)?;
         let (chain, reached_root) = chain(tracking.lineage(), node.id, caller, &visible);
-        Ok(api::Lineage { source: tracking.source_kind(), chain, reached_root })
+        Ok(api::Lineage {
+            source: tracking.source_kind(),
+            chain,
+            reached_root,
+        })
     }
 
     /// The process that a path or a query names, dead or alive.
@@ -65,12 +80,15 @@ impl Service {
         text: &str,
         visible: &HashSet<SessionId>,
     ) -> Result<&'a Node, ServiceError> {
-        let process: api::ProcessRef =
-            text.parse().map_err(|error| ServiceError::BadField(format!("'{text}': {error}")))?;
+        let process: api::ProcessRef = text
+            .parse()
+            .map_err(|error| ServiceError::BadField(format!("'{text}': {error}")))?;
         let id = match process {
             api::ProcessRef::Exact(id) => id,
             api::ProcessRef::Caller => caller.process.ok_or(ServiceError::NoCaller)?,
-            api::ProcessRef::Pid(pid) => holder(lineage, pid).ok_or(ServiceError::NoProcess(pid))?,
+            api::ProcessRef::Pid(pid) => {
+                holder(lineage, pid).ok_or(ServiceError::NoProcess(pid))?
+            }
         };
         lineage
             .node(id)
@@ -87,7 +105,10 @@ fn holder(lineage: &Lineage, pid: Pid) -> Option<ProcessId> {
 /// The sessions whose members the caller may see.
 pub(super) fn visible_sessions(tracking: &Tracking, caller: Caller) -> HashSet<SessionId> {
     let sessions = tracking.sessions().iter();
-    sessions.filter(|session| caller.may(session.owner_uid)).map(|session| session.id).collect()
+    sessions
+        .filter(|session| caller.may(session.owner_uid))
+        .map(|session| session.id)
+        .collect()
 }
 
 fn may_see(node: &Node, caller: Caller, visible: &HashSet<SessionId>) -> bool {
@@ -110,7 +131,10 @@ fn placed(lineage: &Lineage, node: &Node, shown: &HashSet<ProcessId>) -> api::Pr
     while let Some(id) = above.filter(|id| !shown.contains(id)) {
         above = lineage.node(id).and_then(|node| node.creator);
     }
-    api::Process { below: above.map(Into::into), ..view::process(node) }
+    api::Process {
+        below: above.map(Into::into),
+        ..view::process(node)
+    }
 }
 
 /// The chain from `id` up, as far as the caller may see.

@@ -46,9 +46,13 @@ pub(super) struct Job {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum JobTarget {
     /// The session ends with the reap.
-    Close { session: SessionId },
+    Close {
+        session: SessionId,
+    },
     /// The session goes on.
-    Session { session: SessionId },
+    Session {
+        session: SessionId,
+    },
     Process(api::ProcessKey),
 }
 
@@ -108,7 +112,8 @@ impl Service {
             api::ReapTarget::Process { pid } => {
                 let id = self.resolve(caller, *pid)?.id;
                 if !caller.may_all {
-                    let why = "only root and the daemon's group may reap by pid; open a session for it";
+                    let why =
+                        "only root and the daemon's group may reap by pid; open a session for it";
                     return Err(ServiceError::Forbidden(why.to_owned()));
                 }
                 JobTarget::Process(id.into())
@@ -128,13 +133,21 @@ impl Service {
         let owner = (!caller.may_all).then_some(caller.uid);
         let records = self.store().reaps(session.as_deref(), owner, LISTED)?;
         let shown = records.into_iter().map(|record| show(record, false));
-        Ok(api::ReapList { reaps: shown.collect::<Result<_, _>>()? })
+        Ok(api::ReapList {
+            reaps: shown.collect::<Result<_, _>>()?,
+        })
     }
 
     /// One reap, with its report when it is over.
     pub fn one_reap(&self, caller: Caller, id: &str) -> Result<api::Reap, ServiceError> {
-        let record = self.store().reap(id)?.filter(|record| caller.may(record.owner_uid));
-        show(record.ok_or_else(|| ServiceError::NoReap(id.to_owned()))?, true)
+        let record = self
+            .store()
+            .reap(id)?
+            .filter(|record| caller.may(record.owner_uid));
+        show(
+            record.ok_or_else(|| ServiceError::NoReap(id.to_owned()))?,
+            true,
+        )
     }
 
     fn job(
@@ -165,7 +178,11 @@ impl Service {
 
     /// Records a reap and starts it. A dry run changes nothing, so it is not recorded.
     fn begin(self: &Arc<Service>, job: Job) -> Result<Outcome, ServiceError> {
-        let id = format!("{}{}", SessionId::random()?, &SessionId::random()?.to_string()[..4]);
+        let id = format!(
+            "{}{}",
+            SessionId::random()?,
+            &SessionId::random()?.to_string()[..4]
+        );
         let new = NewReap {
             id: id.clone(),
             request: serde_json::to_string(&job)?,
@@ -188,7 +205,10 @@ impl Service {
         }
         let id = record.id.clone();
         // Nobody waits for the outcome; it is in the store.
-        self.start(id.clone(), job, move |service| service.store().resume_reap(&id)).map(drop)
+        self.start(id.clone(), job, move |service| {
+            service.store().resume_reap(&id)
+        })
+        .map(drop)
     }
 
     fn start(
@@ -224,7 +244,9 @@ impl Service {
             // Whoever asked may be gone.
             let _ = tell.send(result);
         };
-        let thread = std::thread::Builder::new().name("reap".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name("reap".to_owned())
+            .spawn(run);
         match thread {
             Ok(thread) => {
                 if let Some(entry) = running.get_mut(&id) {
@@ -235,7 +257,8 @@ impl Service {
             Err(error) => {
                 running.remove(&id);
                 drop(running);
-                self.store().finish_reap(&id, Err(&error.to_string()), &[])?;
+                self.store()
+                    .finish_reap(&id, Err(&error.to_string()), &[])?;
                 Err(ServiceError::Thread(error.to_string()))
             }
         }
@@ -259,7 +282,11 @@ impl Service {
         match job.target {
             JobTarget::Close { session } | JobTarget::Session { session } => {
                 let target = SessionTarget::new(Arc::clone(&self.tracking), session, protected)?;
-                let excluded = if job.exclude_root { self.roots(session) } else { HashSet::new() };
+                let excluded = if job.exclude_root {
+                    self.roots(session)
+                } else {
+                    HashSet::new()
+                };
                 let mut target = Restricted::new(target, &proc, caller, excluded);
                 Ok(reap(&mut target, &proc, &options, cancel))
             }
@@ -279,7 +306,9 @@ impl Service {
     fn roots(&self, session: SessionId) -> HashSet<ProcessId> {
         let tracking = self.tracking();
         let session = tracking.sessions().get(session);
-        session.map(|session| session.roots.iter().copied().collect()).unwrap_or_default()
+        session
+            .map(|session| session.roots.iter().copied().collect())
+            .unwrap_or_default()
     }
 
     /// Records the outcome. A session whose members are dead, as far as is
@@ -313,7 +342,8 @@ impl Service {
             JobTarget::Close { session } if over => self.forget(session)?,
             _ => Vec::new(),
         };
-        self.store().finish_reap(id, Ok(&serde_json::to_string(&report)?), &closed)?;
+        self.store()
+            .finish_reap(id, Ok(&serde_json::to_string(&report)?), &closed)?;
         Ok(report)
     }
 
@@ -322,7 +352,10 @@ impl Service {
         let mut tracking = self.tracking();
         let mut family = tracking.sessions().family(session);
         family.reverse();
-        Ok(family.into_iter().map(|id| tracking.close(id)).collect::<Result<_, _>>()?)
+        Ok(family
+            .into_iter()
+            .map(|id| tracking.close(id))
+            .collect::<Result<_, _>>()?)
     }
 }
 
@@ -331,14 +364,24 @@ fn check_running(
     job: &Job,
 ) -> Result<(), ServiceError> {
     if let Some(session) = job.target.session().filter(|_| !job.dry_run) {
-        let busy = running.iter().find(|(_, other)| other.session == Some(session));
+        let busy = running
+            .iter()
+            .find(|(_, other)| other.session == Some(session));
         if let Some((reap, _)) = busy {
-            return Err(ServiceError::Busy { session, reap: reap.clone() });
+            return Err(ServiceError::Busy {
+                session,
+                reap: reap.clone(),
+            });
         }
     }
-    let own = running.values().filter(|other| other.uid == job.uid).count();
+    let own = running
+        .values()
+        .filter(|other| other.uid == job.uid)
+        .count();
     if running.len() >= MAX_RUNNING || (!job.may_all && own >= MAX_OF_UID) {
-        return Err(ServiceError::TooMany("too many reaps are under way, try again later".to_owned()));
+        return Err(ServiceError::TooMany(
+            "too many reaps are under way, try again later".to_owned(),
+        ));
     }
     Ok(())
 }

@@ -22,7 +22,10 @@ impl Service {
             let store = self.store();
             (store.sessions()?, store.kept()?, store.unfinished_reaps()?)
         };
-        let recovered = Recovered { sessions: sessions.len(), reaps: reaps.len() };
+        let recovered = Recovered {
+            sessions: sessions.len(),
+            reaps: reaps.len(),
+        };
         self.tracking().restore(sessions)?;
         for id in kept {
             // Whoever is gone, or left its session, needs no sparing.
@@ -31,7 +34,8 @@ impl Service {
         for reap in reaps {
             if let Err(error) = self.resume(&reap) {
                 tracing::error!("cannot go on with reap {}: {error}", reap.id);
-                self.store().finish_reap(&reap.id, Err(&error.to_string()), &[])?;
+                self.store()
+                    .finish_reap(&reap.id, Err(&error.to_string()), &[])?;
             }
         }
         Ok(recovered)

@@ -35,7 +35,13 @@ impl<'a, T: Target> Restricted<'a, T> {
         excluded: HashSet<ProcessId>,
     ) -> Restricted<'a, T> {
         let uid = (!caller.may_all).then_some(caller.uid);
-        Restricted { inner, proc, uid, excluded, spares_a_member: false }
+        Restricted {
+            inner,
+            proc,
+            uid,
+            excluded,
+            spares_a_member: false,
+        }
     }
 
     fn check(&self, id: ProcessId) -> Result<(), (SpareReason, String)> {
@@ -72,12 +78,22 @@ impl<T: Target> Target for Restricted<'_, T> {
             match self.check(candidate.id) {
                 Ok(()) => candidates.push(candidate),
                 Err((reason, detail)) => {
-                    let Candidate { id, start_ns, evidence } = candidate;
+                    let Candidate {
+                        id,
+                        start_ns,
+                        evidence,
+                    } = candidate;
                     // A zombie runs as whoever it ran as, and needs no sparing.
                     if self.proc.is_dead(id)? {
                         continue;
                     }
-                    survey.spared.push(Spared { id, start_ns, evidence, reason, detail });
+                    survey.spared.push(Spared {
+                        id,
+                        start_ns,
+                        evidence,
+                        reason,
+                        detail,
+                    });
                     self.spares_a_member = true;
                 }
             }

@@ -44,9 +44,18 @@ impl Service {
             check_limits(tracking.sessions(), caller)?;
             check_around(&mut tracking, caller, &seen)?;
             let root = Root::Running(seen.id);
-            let open = OpenSession { name, root, owner_uid: caller.uid, keep };
+            let open = OpenSession {
+                name,
+                root,
+                owner_uid: caller.uid,
+                keep,
+            };
             let id = tracking.open(open)?;
-            tracking.sessions().get(id).cloned().ok_or_else(|| no_session(id))?
+            tracking
+                .sessions()
+                .get(id)
+                .cloned()
+                .ok_or_else(|| no_session(id))?
         };
         if let Err(error) = self.store().save_session(&session) {
             // Nobody has heard of it, so nothing is lost by forgetting it.
@@ -62,9 +71,13 @@ impl Service {
         let mut tracking = self.tracking();
         tracking.pump()?;
         let alive = alive_by_session(&tracking);
-        let visible = tracking.sessions().iter().filter(|session| caller.may(session.owner_uid));
-        let mut sessions: Vec<_> =
-            visible.map(|session| view::session(session, &alive)).collect();
+        let visible = tracking
+            .sessions()
+            .iter()
+            .filter(|session| caller.may(session.owner_uid));
+        let mut sessions: Vec<_> = visible
+            .map(|session| view::session(session, &alive))
+            .collect();
         sessions.sort_by_key(|session| (session.opened_ns, session.id));
         Ok(api::SessionList { sessions })
     }
@@ -82,12 +95,18 @@ impl Service {
         let id = self.resolve(caller, request.pid)?.id;
         let mut tracking = self.tracking();
         let tag = tracking.tag_of(id)?.ok_or(ServiceError::NotAMember(id))?;
-        let owner = tracking.sessions().get(tag.session).map(|session| session.owner_uid);
+        let owner = tracking
+            .sessions()
+            .get(tag.session)
+            .map(|session| session.owner_uid);
         if !owner.is_some_and(|owner| caller.may(owner)) {
             return Err(ServiceError::NotAMember(id));
         }
         tracking.keep(id)?;
-        let node = tracking.lineage().node(id).ok_or(ServiceError::Unknown(id))?;
+        let node = tracking
+            .lineage()
+            .node(id)
+            .ok_or(ServiceError::Unknown(id))?;
         let process = view::process(node);
         drop(tracking);
         let mut store = self.store();
@@ -115,13 +134,22 @@ pub(super) fn find<'a>(
         .filter_map(|id| sessions.get(id))
         .filter(|session| caller.may(session.owner_uid))
         .collect();
-    let own: Vec<_> =
-        named.iter().copied().filter(|session| session.owner_uid == caller.uid).collect();
+    let own: Vec<_> = named
+        .iter()
+        .copied()
+        .filter(|session| session.owner_uid == caller.uid)
+        .collect();
     match (own.as_slice(), named.as_slice()) {
         ([one], _) | ([], [one]) => Ok(one),
         ([], []) => Err(none()),
-        ([], all) => Err(ServiceError::Ambiguous { name: text.to_owned(), count: all.len() }),
-        (own, _) => Err(ServiceError::Ambiguous { name: text.to_owned(), count: own.len() }),
+        ([], all) => Err(ServiceError::Ambiguous {
+            name: text.to_owned(),
+            count: all.len(),
+        }),
+        (own, _) => Err(ServiceError::Ambiguous {
+            name: text.to_owned(),
+            count: own.len(),
+        }),
     }
 }
 
@@ -142,15 +170,22 @@ pub(super) fn alive_by_session(tracking: &Tracking) -> HashMap<SessionId, u64> {
 
 fn parse_keep(rules: &[String]) -> Result<Vec<KeepRule>, ServiceError> {
     if rules.len() > MAX_KEEP {
-        return Err(ServiceError::BadField(format!("a session has at most {MAX_KEEP} keep rules")));
+        return Err(ServiceError::BadField(format!(
+            "a session has at most {MAX_KEEP} keep rules"
+        )));
     }
-    Ok(rules.iter().map(|rule| rule.parse()).collect::<Result<_, _>>()?)
+    Ok(rules
+        .iter()
+        .map(|rule| rule.parse())
+        .collect::<Result<_, _>>()?)
 }
 
 fn check_name(name: &str) -> Result<&str, ServiceError> {
     if name.is_empty() || name.len() > api::MAX_NAME_LEN {
         let max = api::MAX_NAME_LEN;
-        return Err(ServiceError::BadField(format!("a session's name has 1 to {max} bytes")));
+        return Err(ServiceError::BadField(format!(
+            "a session's name has 1 to {max} bytes"
+        )));
     }
     // Else a name could stand for another session's id.
     if name.parse::<SessionId>().is_ok() {
@@ -172,30 +207,42 @@ fn check_root(seen: &Seen) -> Result<(), ServiceError> {
     } else {
         return Ok(());
     };
-    Err(ServiceError::Unsuitable { pid: seen.id.pid, why })
+    Err(ServiceError::Unsuitable {
+        pid: seen.id.pid,
+        why,
+    })
 }
 
 fn check_limits(sessions: &Registry, caller: Caller) -> Result<(), ServiceError> {
-    let own = sessions.iter().filter(|session| session.owner_uid == caller.uid).count();
+    let own = sessions
+        .iter()
+        .filter(|session| session.owner_uid == caller.uid)
+        .count();
     if !caller.may_all && own >= MAX_OF_UID {
-        let why = format!("uid {} has {MAX_OF_UID} sessions open; close some", caller.uid);
+        let why = format!(
+            "uid {} has {MAX_OF_UID} sessions open; close some",
+            caller.uid
+        );
         return Err(ServiceError::TooMany(why));
     }
     if sessions.iter().count() >= MAX_TOTAL {
-        return Err(ServiceError::TooMany(format!("{MAX_TOTAL} sessions are open; close some")));
+        return Err(ServiceError::TooMany(format!(
+            "{MAX_TOTAL} sessions are open; close some"
+        )));
     }
     Ok(())
 }
 
 /// A session inside somebody else's would take its members, or a keep rule
 /// would spare them, when the one around it is reaped.
-fn check_around(
-    tracking: &mut Tracking,
-    caller: Caller,
-    root: &Seen,
-) -> Result<(), ServiceError> {
-    let Some(tag) = tracking.tag_of(root.id)? else { return Ok(()) };
-    let owner = tracking.sessions().get(tag.session).map(|session| session.owner_uid);
+fn check_around(tracking: &mut Tracking, caller: Caller, root: &Seen) -> Result<(), ServiceError> {
+    let Some(tag) = tracking.tag_of(root.id)? else {
+        return Ok(());
+    };
+    let owner = tracking
+        .sessions()
+        .get(tag.session)
+        .map(|session| session.owner_uid);
     if caller.may_all || owner.is_none_or(|owner| owner == caller.uid) {
         return Ok(());
     }
@@ -226,7 +273,11 @@ mod tests {
     }
 
     fn found(registry: &Registry, uid: u32, text: &str) -> Result<u64, ServiceError> {
-        let caller = Caller { uid, process: None, may_all: uid == 0 };
+        let caller = Caller {
+            uid,
+            process: None,
+            may_all: uid == 0,
+        };
         find(registry, caller, text).map(|session| session.id.raw())
     }
 
@@ -235,24 +286,39 @@ mod tests {
         let registry = registry(&[(1, "a", 0), (2, "b", 7)]);
         assert_eq!(found(&registry, 0, "000000000001").unwrap(), 1);
         assert_eq!(found(&registry, 0, "b").unwrap(), 2);
-        assert!(matches!(found(&registry, 0, "c"), Err(ServiceError::NoSession(_))));
+        assert!(matches!(
+            found(&registry, 0, "c"),
+            Err(ServiceError::NoSession(_))
+        ));
     }
 
     #[test]
     fn the_sessions_of_others_are_not_there() {
         let registry = registry(&[(1, "a", 0), (2, "b", 7)]);
         for text in ["000000000001", "a"] {
-            assert!(matches!(found(&registry, 7, text), Err(ServiceError::NoSession(_))), "{text}");
+            assert!(
+                matches!(found(&registry, 7, text), Err(ServiceError::NoSession(_))),
+                "{text}"
+            );
         }
         assert_eq!(found(&registry, 7, "b").unwrap(), 2);
     }
 
     #[test]
     fn nobody_takes_a_name_from_somebody_else() {
-        let registry = registry(&[(1, "a", 0), (2, "a", 7), (3, "a", 8), (4, "b", 7), (5, "b", 8)]);
+        let registry = registry(&[
+            (1, "a", 0),
+            (2, "a", 7),
+            (3, "a", 8),
+            (4, "b", 7),
+            (5, "b", 8),
+        ]);
         assert_eq!(found(&registry, 0, "a").unwrap(), 1);
         assert_eq!(found(&registry, 7, "a").unwrap(), 2);
-        assert!(matches!(found(&registry, 0, "b"), Err(ServiceError::Ambiguous { count: 2, .. })));
+        assert!(matches!(
+            found(&registry, 0, "b"),
+            Err(ServiceError::Ambiguous { count: 2, .. })
+        ));
     }
 
     #[test]

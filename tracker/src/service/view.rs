@@ -36,7 +36,9 @@ pub(super) fn process(node: &Node) -> api::Process {
         uid: node.uid,
         fork_ns: node.fork_ns,
         exec_ns: node.exec_ns,
-        exit: node.exit.map(|ExitSeen { time_ns, status }| exit(time_ns, status)),
+        exit: node
+            .exit
+            .map(|ExitSeen { time_ns, status }| exit(time_ns, status)),
     }
 }
 

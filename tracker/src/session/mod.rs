@@ -12,6 +12,6 @@ pub use kept::Kept;
 pub use open::{OpenSession, Root, SessionError};
 pub use record::{Session, SessionState};
 pub use registry::Registry;
-pub use tracking::{Subscription, Tracking};
+pub use tracking::{Listener, Subscription, Tracking};
 
 pub use crate::lineage::SessionId;

@@ -24,6 +24,13 @@ pub struct Tracking {
     kept: Kept,
     adopted: HashSet<ProcessId>,
     subscriptions: Vec<Weak<SubscriptionInner>>,
+    listener: Option<Box<dyn Listener>>,
+}
+
+/// Hears every event before the map does.
+pub trait Listener: Send + std::fmt::Debug {
+    /// Must be quick: the source is being drained.
+    fn hear(&mut self, event: &Event);
 }
 
 impl Tracking {
@@ -37,7 +44,13 @@ impl Tracking {
             kept: Kept::default(),
             adopted: HashSet::new(),
             subscriptions: Vec::new(),
+            listener: None,
         }
+    }
+
+    /// Lets `listener` hear what happens from now on.
+    pub fn listen(&mut self, listener: Box<dyn Listener>) {
+        self.listener = Some(listener);
     }
 
     /// Which source it has.
@@ -69,12 +82,16 @@ impl Tracking {
             kept,
             adopted,
             subscriptions,
+            listener,
             ..
         } = self;
         let mut newly_kept = Vec::new();
         let mut touched = HashSet::new();
         source.drain(&mut |event| {
             newly_kept.extend(kept.hear(&event, sessions));
+            if let Some(listener) = listener {
+                listener.hear(&event);
+            }
             match &event {
                 Event::Fork(fork) => touched.extend(fork.tag.map(|tag| tag.session)),
                 Event::Exit(Exit { id, .. }) | Event::Gone(Gone { id, .. }) => {
@@ -143,6 +160,21 @@ impl Tracking {
             if !fresh {
                 self.adopted.insert(process);
             }
+        }
+        Ok(())
+    }
+
+    /// Says where a session is in its life.
+    pub fn set_state(&mut self, id: SessionId, state: SessionState) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.state = state;
+        }
+    }
+
+    /// Takes over the sessions of an earlier tracker.
+    pub fn restore(&mut self, sessions: Vec<Session>) -> Result<(), SessionError> {
+        for session in sessions {
+            self.sessions.insert(session);
         }
         Ok(())
     }

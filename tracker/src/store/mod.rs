@@ -154,7 +154,9 @@ mod tests {
         store.save_session(&session(5)).unwrap();
         store.keep(root()).unwrap();
         store.begin_reap(&reap("done")).unwrap();
-        store.finish_reap("done", Ok("{\"x\":1}"), &[session(5)]).unwrap();
+        store
+            .finish_reap("done", Ok("{\"x\":1}"), &[session(5)])
+            .unwrap();
         store.begin_reap(&reap("cut")).unwrap();
         drop(store);
         let store = open(dir.path(), "two").unwrap();

@@ -1,0 +1,49 @@
+//! `tracker lineage`: who created a process.
+
+use super::daemon::{Connect, ProcessArg, failure};
+use super::draw::Style;
+use super::exit::{Exit, Failure};
+use super::output;
+use crate::api::Ancestor;
+use crate::process::Proc;
+
+/// Shows who created a process, who created that one, and so on to the root,
+/// dead ones too. /proc shows whom an orphan was handed to instead.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The process: PID or PID@START
+    #[arg(value_name = "PID")]
+    process: ProcessArg,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let process = args.process.for_daemon()?;
+    let lineage = args.connect.client()?.lineage(process).map_err(failure)?;
+    if args.json {
+        output::print_json(&lineage)?;
+        return Ok(Exit::SUCCESS);
+    }
+    let mut lines = chain(Style::of_stdout(Proc::open()?.clock()), &lineage.chain);
+    if !lineage.reached_root {
+        lines.push("who created that one is not known".to_owned());
+    }
+    output::print(lines.join("\n"))?;
+    Ok(Exit::SUCCESS)
+}
+
+/// One line an ancestor.
+pub(super) fn chain(style: Style, chain: &[Ancestor]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for step in chain {
+        if step.skipped_before > 0 {
+            lines.push(format!("  ... {} dead ancestors that are forgotten ...", step.skipped_before));
+        }
+        lines.push(style.line("", &step.process, &style.id(step.process.id)));
+    }
+    lines
+}

@@ -1,0 +1,48 @@
+//! `tracker serve`: the sidecar.
+
+use std::path::PathBuf;
+
+use super::exit::{Exit, Failure};
+use crate::client::default_socket;
+use crate::lineage::Limits;
+use crate::process::Proc;
+use crate::server::{Config, Daemon};
+use crate::session::Tracking;
+use crate::source::{self, Purpose, SourceChoice};
+
+/// Tracks all processes of the host from now on, and serves sessions, queries
+/// and reaps on a Unix socket.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Root and the group may do all; anybody else may open sessions for processes of
+their own, and see and end what these own. SIGTERM ends the daemon; what it tracks
+is tracked on in the kernel, and the next daemon takes over. See docs/operations.md.")]
+pub(super) struct Args {
+    /// Where to listen [default: $`TRACKER_SOCKET`, or /run/tracker/tracker.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Where sessions and reaps are recorded
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/tracker")]
+    state_dir: PathBuf,
+    /// Who may do all that root may
+    #[arg(long, value_name = "NAME", default_value = "tracker")]
+    group: String,
+    /// Where the knowledge comes from: auto, ebpf or procfs
+    #[arg(long, default_value = "auto")]
+    source: SourceChoice,
+}
+
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let config = Config {
+        socket: args.socket.clone().unwrap_or_else(default_socket),
+        state_dir: args.state_dir.clone(),
+        group: args.group.clone(),
+    };
+    let daemon = Daemon::new(&config)?;
+    let opened = source::open(args.source, Purpose::Serve)?;
+    for passed_over in &opened.passed_over {
+        tracing::warn!("{passed_over}");
+    }
+    daemon.run(Tracking::new(opened.source, Proc::open()?, Limits::default()))?;
+    Ok(Exit::SUCCESS)
+}
