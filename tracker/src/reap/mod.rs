@@ -27,7 +27,7 @@ pub use report::{
     Counts, Evidence, EvidenceKind, Outcome, ProcessEntry, Report, SCHEMA, SpareReason,
     SparedEntry, TargetEntry, Verdict,
 };
-pub use session_target::SessionTarget;
+pub use session_target::{SessionTarget, evidence};
 pub use target::{Candidate, Spared, Survey, Target, TargetError};
 pub use tree_request::{TreeError, TreeRequest};
 pub use tree_target::TreeTarget;

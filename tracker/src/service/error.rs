@@ -3,7 +3,6 @@
 use crate::api::ErrorCode;
 use crate::lineage::SessionId;
 use crate::process::{Pid, ProcError, ProcessId};
-use crate::reap::TreeError;
 use crate::session::{ParseKeepRuleError, SessionError};
 use crate::source::SourceError;
 use crate::store::StoreError;
@@ -86,9 +85,6 @@ pub enum ServiceError {
     /// A session could not be used.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// A process could not be reaped.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
     /// The source could not answer.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -124,11 +120,9 @@ impl ServiceError {
             | ServiceError::Keep(_) => ErrorCode::BadRequest,
             ServiceError::Forbidden(_) => ErrorCode::Forbidden,
             ServiceError::TooMany(_) | ServiceError::ShuttingDown => ErrorCode::Unavailable,
-            ServiceError::Tree(error) if error.is_refusal() => ErrorCode::Forbidden,
             ServiceError::Thread(_)
             | ServiceError::Store(_)
             | ServiceError::Session(SessionError::Source(_) | SessionError::System(_))
-            | ServiceError::Tree(_)
             | ServiceError::Source(_)
             | ServiceError::Proc(_)
             | ServiceError::Json(_)

@@ -18,7 +18,7 @@ use crate::api;
 use crate::lineage::SessionId;
 use crate::process::{Cancel, Proc, ProcessId};
 use crate::reap::{
-    Options, Protected, Report, SessionTarget, TreeRequest, TreeTarget, Verdict, reap,
+    Options, Protected, Report, SessionTarget, Verdict, reap,
 };
 use crate::session::{Session, SessionState};
 use crate::store::{NewReap, ReapRecord};
@@ -46,21 +46,15 @@ pub(super) struct Job {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum JobTarget {
     /// The session ends with the reap.
-    Close {
-        session: SessionId,
-    },
+    Close { session: SessionId },
     /// The session goes on.
-    Session {
-        session: SessionId,
-    },
-    Process(api::ProcessKey),
+    Session { session: SessionId },
 }
 
 impl JobTarget {
-    fn session(self) -> Option<SessionId> {
+    fn session(self) -> SessionId {
         match self {
-            JobTarget::Close { session } | JobTarget::Session { session } => Some(session),
-            JobTarget::Process(_) => None,
+            JobTarget::Close { session } | JobTarget::Session { session } => session,
         }
     }
 }
@@ -109,15 +103,6 @@ impl Service {
             api::ReapTarget::Session { session } => JobTarget::Session {
                 session: find(self.tracking().sessions(), caller, session)?.id,
             },
-            api::ReapTarget::Process { pid } => {
-                let id = self.resolve(caller, *pid)?.id;
-                if !caller.may_all {
-                    let why =
-                        "only root and the daemon's group may reap by pid; open a session for it";
-                    return Err(ServiceError::Forbidden(why.to_owned()));
-                }
-                JobTarget::Process(id.into())
-            }
         };
         let (grace_ms, dry_run) = (request.grace_ms, request.dry_run);
         self.begin(self.job(caller, target, grace_ms, dry_run, request.exclude_root)?)
@@ -186,7 +171,7 @@ impl Service {
         let new = NewReap {
             id: id.clone(),
             request: serde_json::to_string(&job)?,
-            session: job.target.session(),
+            session: Some(job.target.session()),
             owner_uid: job.uid,
         };
         let record = !job.dry_run;
@@ -199,10 +184,6 @@ impl Service {
     /// Starts a reap that an earlier daemon began.
     pub(super) fn resume(self: &Arc<Service>, record: &ReapRecord) -> Result<(), ServiceError> {
         let job: Job = serde_json::from_str(&record.request)?;
-        if matches!(job.target, JobTarget::Process(_)) {
-            let error = "the daemon was restarted meanwhile; ask again";
-            return Ok(self.store().finish_reap(&record.id, Err(error), &[])?);
-        }
         let id = record.id.clone();
         // Nobody waits for the outcome; it is in the store.
         self.start(id.clone(), job, move |service| {
@@ -229,7 +210,7 @@ impl Service {
             self.tracking().set_state(session, SessionState::Closing);
         }
         let entry = Running {
-            session: job.target.session().filter(|_| !job.dry_run),
+            session: Some(job.target.session()).filter(|_| !job.dry_run),
             uid: job.uid,
             cancel: cancel.clone(),
             thread: None,
@@ -288,16 +269,6 @@ impl Service {
                     HashSet::new()
                 };
                 let mut target = Restricted::new(target, &proc, caller, excluded);
-                Ok(reap(&mut target, &proc, &options, cancel))
-            }
-            JobTarget::Process(key) => {
-                let root: ProcessId = key.into();
-                let request = TreeRequest {
-                    pid: root.pid,
-                    start_time: Some(proc.clock().to_shown(root.start_time)),
-                    exclude_root: job.exclude_root,
-                };
-                let mut target = TreeTarget::new(&proc, &request, protected)?;
                 Ok(reap(&mut target, &proc, &options, cancel))
             }
         }
@@ -363,7 +334,7 @@ fn check_running(
     running: &std::collections::HashMap<String, Running>,
     job: &Job,
 ) -> Result<(), ServiceError> {
-    if let Some(session) = job.target.session().filter(|_| !job.dry_run) {
+    if let Some(session) = Some(job.target.session()).filter(|_| !job.dry_run) {
         let busy = running
             .iter()
             .find(|(_, other)| other.session == Some(session));
