@@ -158,7 +158,7 @@ fn with_query(path: &str, parts: &[(&str, Option<&str>)]) -> String {
     for (name, value) in parts {
         if let Some(value) = value {
             whole.push(if whole.contains('?') { '&' } else { '?' });
-            whole.push_str(&format!("{name}={}", encode(value)));
+            whole.extend([name, "=", &encode(value)]);
         }
     }
     whole

@@ -79,7 +79,7 @@ async fn refusal(response: Response<Incoming>) -> ClientError {
         .into_body()
         .collect()
         .await
-        .map(|body| body.to_bytes())
+        .map(http_body_util::Collected::to_bytes)
     {
         Ok(body) => match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) => ClientError::Refused(body.error),

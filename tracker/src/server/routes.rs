@@ -169,14 +169,14 @@ async fn outcome(
     service: Arc<Service>,
     begin: impl FnOnce(&Arc<Service>) -> Result<crate::service::Outcome, ServiceError> + Send + 'static,
 ) -> Result<Document, Failed> {
-    let begun = tokio::task::spawn_blocking(move || begin(&service)).await;
+    let started = tokio::task::spawn_blocking(move || begin(&service)).await;
     let gone = || {
         Failed::new(
             api::ErrorCode::Internal,
             "the reap ended without an outcome",
         )
     };
-    let outcome = begun.map_err(|_| gone())??;
+    let outcome = started.map_err(|_| gone())??;
     let report = outcome.await.map_err(|_| gone())??;
     Document::new(&report)
 }

@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::error::ServiceError;
-use super::queries::{chain, visible_sessions};
+use super::queries::{chain, known, visible_sessions};
 use super::sessions::alive_by_session;
 use super::{Service, view};
 use crate::api;
@@ -17,7 +17,7 @@ impl Service {
         let mut tracking = self.tracking();
         tracking.pump()?;
         let visible = visible_sessions(&tracking, caller);
-        let node = self.known(tracking.lineage(), caller, process, &visible)?;
+        let node = known(tracking.lineage(), caller, process, &visible)?;
         let (id, alive) = (node.id, node.is_alive() && !self.proc.is_dead(node.id)?);
         let mut shown = view::process(node);
         let mut tag = node.tag;

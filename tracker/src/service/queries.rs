@@ -38,7 +38,7 @@ impl Service {
                     .collect()
             }
             (None, Some(pid)) => {
-                let root = self.known(lineage, caller, pid, &visible)?;
+                let root = known(lineage, caller, pid, &visible)?;
                 below(lineage, root.id)
                     .into_iter()
                     .filter(|node| wanted(node))
@@ -63,7 +63,7 @@ impl Service {
         let mut tracking = self.tracking();
         tracking.pump()?;
         let visible = visible_sessions(&tracking, caller);
-        let node = self.known(tracking.lineage(), caller, process, &visible)?;
+        let node = known(tracking.lineage(), caller, process, &visible)?;
         let (chain, reached_root) = chain(tracking.lineage(), node.id, caller, &visible);
         Ok(api::Lineage {
             source: tracking.source_kind(),
@@ -71,30 +71,27 @@ impl Service {
             reached_root,
         })
     }
+}
 
-    /// The process that a path or a query names, dead or alive.
-    pub(super) fn known<'a>(
-        &self,
-        lineage: &'a Lineage,
-        caller: Caller,
-        text: &str,
-        visible: &HashSet<SessionId>,
-    ) -> Result<&'a Node, ServiceError> {
-        let process: api::ProcessRef = text
-            .parse()
-            .map_err(|error| ServiceError::BadField(format!("'{text}': {error}")))?;
-        let id = match process {
-            api::ProcessRef::Exact(id) => id,
-            api::ProcessRef::Caller => caller.process.ok_or(ServiceError::NoCaller)?,
-            api::ProcessRef::Pid(pid) => {
-                holder(lineage, pid).ok_or(ServiceError::NoProcess(pid))?
-            }
-        };
-        lineage
-            .node(id)
-            .filter(|node| may_see(node, caller, visible))
-            .ok_or(ServiceError::Unknown(id))
-    }
+/// The process that a path or a query names, dead or alive.
+pub(super) fn known<'a>(
+    lineage: &'a Lineage,
+    caller: Caller,
+    text: &str,
+    visible: &HashSet<SessionId>,
+) -> Result<&'a Node, ServiceError> {
+    let process: api::ProcessRef = text
+        .parse()
+        .map_err(|error| ServiceError::BadField(format!("'{text}': {error}")))?;
+    let id = match process {
+        api::ProcessRef::Exact(id) => id,
+        api::ProcessRef::Caller => caller.process.ok_or(ServiceError::NoCaller)?,
+        api::ProcessRef::Pid(pid) => holder(lineage, pid).ok_or(ServiceError::NoProcess(pid))?,
+    };
+    lineage
+        .node(id)
+        .filter(|node| may_see(node, caller, visible))
+        .ok_or(ServiceError::Unknown(id))
 }
 
 /// Who has the pid, or else who had it last.

@@ -17,9 +17,7 @@ use super::{Service, lock};
 use crate::api;
 use crate::lineage::SessionId;
 use crate::process::{Cancel, Proc, ProcessId};
-use crate::reap::{
-    Options, Protected, Report, SessionTarget, Verdict, reap,
-};
+use crate::reap::{Options, Protected, Report, SessionTarget, Verdict, reap};
 use crate::session::{Session, SessionState};
 use crate::store::{NewReap, ReapRecord};
 
@@ -175,9 +173,12 @@ impl Service {
             owner_uid: job.uid,
         };
         let record = !job.dry_run;
-        self.start(id, job, move |service| match record {
-            true => service.store().begin_reap(&new),
-            false => Ok(()),
+        self.start(&id, job, move |service| {
+            if record {
+                service.store().begin_reap(&new)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -186,7 +187,7 @@ impl Service {
         let job: Job = serde_json::from_str(&record.request)?;
         let id = record.id.clone();
         // Nobody waits for the outcome; it is in the store.
-        self.start(id.clone(), job, move |service| {
+        self.start(&record.id, job, move |service| {
             service.store().resume_reap(&id)
         })
         .map(drop)
@@ -194,7 +195,7 @@ impl Service {
 
     fn start(
         self: &Arc<Service>,
-        id: String,
+        id: &str,
         job: Job,
         record: impl FnOnce(&Service) -> Result<(), crate::store::StoreError>,
     ) -> Result<Outcome, ServiceError> {
@@ -215,9 +216,9 @@ impl Service {
             cancel: cancel.clone(),
             thread: None,
         };
-        running.insert(id.clone(), entry);
+        running.insert(id.to_owned(), entry);
         let service = Arc::clone(self);
-        let name = id.clone();
+        let name = id.to_owned();
         let run = move || {
             let result = service.execute(&name, &job, &cancel);
             let result = service.conclude(&name, &job, result);
@@ -230,16 +231,15 @@ impl Service {
             .spawn(run);
         match thread {
             Ok(thread) => {
-                if let Some(entry) = running.get_mut(&id) {
+                if let Some(entry) = running.get_mut(id) {
                     entry.thread = Some(thread);
                 }
                 Ok(outcome)
             }
             Err(error) => {
-                running.remove(&id);
+                running.remove(id);
                 drop(running);
-                self.store()
-                    .finish_reap(&id, Err(&error.to_string()), &[])?;
+                self.store().finish_reap(id, Err(&error.to_string()), &[])?;
                 Err(ServiceError::Thread(error.to_string()))
             }
         }
