@@ -14,6 +14,6 @@ pub use request::{
     ReapTarget, ReapsQuery, TreeQuery,
 };
 pub use response::{
-    Ancestor, Event, EventKind, Exit, KernelCounters, Lineage, Process, ProcessKey, Reap, ReapList,
-    SessionInfo, SessionList, Status, Tree, Verdict, Why,
+    Ancestor, Event, EventKind, Exit, Lineage, Process, ProcessKey, Reap, ReapList, SessionInfo,
+    SessionList, Status, Tree, Verdict, Why,
 };

@@ -9,6 +9,7 @@ use crate::process::{Pid, ProcessId, StartTime};
 use crate::reap::{Evidence, Report, SpareReason};
 use crate::session::SessionState;
 use crate::source::SourceKind;
+use crate::source::ebpf::Counters;
 use crate::store::ReapState;
 
 /// Who a process is.
@@ -276,24 +277,5 @@ pub struct Status {
     /// Dead processes that were forgotten, being too many or too old.
     pub processes_evicted: u64,
     /// What the kernel probe counted; null for another source.
-    pub kernel: Option<KernelCounters>,
-}
-
-/// What the kernel probe counted since it was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct KernelCounters {
-    /// Processes created.
-    pub forks: u64,
-    /// Programs executed.
-    pub execs: u64,
-    /// Processes that ended.
-    pub exits: u64,
-    /// Records that found no room in the ring buffer: history is lost, membership is not.
-    pub ring_full: u64,
-    /// Children that did not fit in the map of members.
-    pub insert_failed: u64,
-    /// Entries found under a pid that another process had by then.
-    pub stale_entries: u64,
-    /// Forks by members of a condemned session that were answered by SIGKILL.
-    pub condemned_forks: u64,
+    pub kernel: Option<Counters>,
 }

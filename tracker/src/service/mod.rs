@@ -85,7 +85,7 @@ impl Service {
             processes_live: count(stats.live),
             processes_dead: count(stats.dead),
             processes_evicted: stats.evicted,
-            kernel: None,
+            kernel: tracking.counters()?,
         })
     }
 

@@ -26,7 +26,13 @@ impl Service {
             sessions: sessions.len(),
             reaps: reaps.len(),
         };
-        self.tracking().restore(sessions)?;
+        {
+            let mut tracking = self.tracking();
+            // Oldest first: a session inside another was opened after it.
+            for session in sessions {
+                tracking.restore(session)?;
+            }
+        }
         for id in kept {
             // Whoever is gone, or left its session, needs no sparing.
             let _ = self.tracking().keep(id);

@@ -265,6 +265,7 @@ mod tests {
                 parent: None,
                 owner_uid: *owner_uid,
                 keep: vec![],
+                late: false,
                 opened_ns: 0,
                 state: SessionState::Open,
             });

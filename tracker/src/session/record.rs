@@ -21,6 +21,8 @@ pub struct Session {
     pub owner_uid: u32,
     /// Whom a reap spares.
     pub keep: Vec<KeepRule>,
+    /// It was opened for a process whose past was not recorded.
+    pub late: bool,
     /// When it was opened: `CLOCK_BOOTTIME`, nanoseconds.
     pub opened_ns: u64,
     /// Where it is in its life.

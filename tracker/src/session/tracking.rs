@@ -12,7 +12,8 @@ use super::record::{Session, SessionState};
 use super::registry::Registry;
 use crate::lineage::{Event, Exit, Gone, Limits, Lineage, SessionId, Snapshot, Tag};
 use crate::process::{Proc, ProcessId, now_boot_ns};
-use crate::source::{Adoption, Members, Source, SourceError, SourceKind};
+use crate::source::ebpf::Counters;
+use crate::source::{Adoption, Gap, Members, Source, SourceError, SourceKind};
 
 /// The state of a tracker. Blocking; share it behind a mutex.
 #[derive(Debug)]
@@ -127,11 +128,20 @@ impl Tracking {
             parent: around.filter(|around| self.sessions.get(*around).is_some()),
             owner_uid: request.owner_uid,
             keep: request.keep,
+            late: false,
             opened_ns: now_boot_ns(),
             state: SessionState::Open,
         });
         match self.adopt(request.root, id, around) {
-            Ok(()) => Ok(id),
+            Ok(late) => {
+                if !late {
+                    self.source.vouch(id);
+                }
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.late = late;
+                }
+                Ok(id)
+            }
             Err(error) => {
                 self.sessions.remove(id);
                 Err(match error {
@@ -142,12 +152,13 @@ impl Tracking {
         }
     }
 
+    /// Tags a root and its descendants; answers whether some may be unknown.
     fn adopt(
         &mut self,
         root: Root,
         id: SessionId,
         around: Option<SessionId>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<bool, SourceError> {
         let fresh = matches!(root, Root::Fresh(_));
         let adoption = Adoption {
             root: root.id(),
@@ -155,9 +166,65 @@ impl Tracking {
             fresh,
         };
         let tagged = self.source.adopt(adoption, around)?;
+        self.meet(id, tagged, !fresh)?;
+        if fresh {
+            return Ok(false);
+        }
+        self.adopt_strays(root.id(), id, around)?;
+        let born_ns = root
+            .id()
+            .start_time
+            .ticks()
+            .saturating_mul(tracker_ebpf::NS_PER_TICK);
+        Ok(self
+            .source
+            .recorded_since()
+            .is_none_or(|since| since >= born_ns))
+    }
+
+    /// Descendants that had left the root's tree of parents are known when
+    /// they were recorded.
+    fn adopt_strays(
+        &mut self,
+        root: ProcessId,
+        id: SessionId,
+        around: Option<SessionId>,
+    ) -> Result<(), SourceError> {
+        loop {
+            self.pump()?;
+            let mut tagged = Vec::new();
+            for stray in self.lineage.descendants(root) {
+                let tag = self.source.tag_of(stray)?.map(|tag| tag.session);
+                if tag == Some(id) || (tag.is_some() && tag != around) {
+                    continue;
+                }
+                let adoption = Adoption {
+                    root: stray,
+                    tag: Tag::member(id),
+                    fresh: false,
+                };
+                match self.source.adopt(adoption, around) {
+                    Ok(more) => tagged.extend(more),
+                    Err(SourceError::Gone(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if tagged.is_empty() {
+                return Ok(());
+            }
+            self.meet(id, tagged, true)?;
+        }
+    }
+
+    fn meet(
+        &mut self,
+        id: SessionId,
+        tagged: Vec<ProcessId>,
+        adopted: bool,
+    ) -> Result<(), SourceError> {
         for process in tagged {
             self.look_at(process, Some(Tag::member(id)))?;
-            if !fresh {
+            if adopted {
                 self.adopted.insert(process);
             }
         }
@@ -171,18 +238,70 @@ impl Tracking {
         }
     }
 
-    /// Takes over the sessions of an earlier tracker.
-    pub fn restore(&mut self, sessions: Vec<Session>) -> Result<(), SessionError> {
-        for session in sessions {
-            self.sessions.insert(session);
+    /// Takes over a session of an earlier tracker of this boot; outer ones
+    /// come before those inside them. Where the kernel did not go on tracking
+    /// meanwhile, those of its roots that live are adopted anew, and the
+    /// session has a gap.
+    pub fn restore(&mut self, session: Session) -> Result<(), SessionError> {
+        let Session {
+            id,
+            opened_ns: from_ns,
+            ..
+        } = session;
+        let (roots, late) = (session.roots.clone(), session.late);
+        let around = session.parent;
+        self.sessions.insert(session);
+        if late {
+            self.source.note(id, Gap::AdoptedLate);
+        }
+        if self.source.took_over() {
+            return Ok(());
+        }
+        self.source.note(
+            id,
+            Gap::NotTracked {
+                from_ns,
+                until_ns: now_boot_ns(),
+            },
+        );
+        for root in roots {
+            match self.adopt(Root::Running(root), id, around) {
+                Ok(_) | Err(SourceError::Gone(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     }
 
-    /// Forgets a session. Whom its reap spared belongs to nobody then.
+    /// Forgets a session. Whom its reap spared belongs to the session around
+    /// it then, or to nobody.
     pub fn close(&mut self, id: SessionId) -> Result<Session, SessionError> {
+        let session = self.sessions.get(id).ok_or(SessionError::Unknown(id))?;
+        if let Some(around) = session.parent {
+            for member in self.source.members(&[id])?.found {
+                let tag = Tag {
+                    session: around,
+                    ..member.tag
+                };
+                let adoption = Adoption {
+                    root: member.id,
+                    tag,
+                    fresh: true,
+                };
+                match self.source.adopt(adoption, Some(id)) {
+                    Ok(_) => self.lineage.set_tag(member.id, Some(tag)),
+                    Err(SourceError::Gone(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
         self.source.release(id)?;
         self.sessions.remove(id).ok_or(SessionError::Unknown(id))
+    }
+
+    /// What the kernel probe counted.
+    pub fn counters(&self) -> Result<Option<Counters>, SourceError> {
+        self.source.counters()
     }
 
     /// Who belongs to a session, or to one inside it, now. Kept processes have

@@ -134,6 +134,36 @@ pub trait Source: Send + std::fmt::Debug {
     /// Readable when there is something to drain; `None` for a source that has
     /// to be asked from time to time.
     fn news(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What the kernel probe counted; `None` for another source.
+    fn counters(&self) -> Result<Option<ebpf::Counters>, SourceError> {
+        Ok(None)
+    }
+
+    /// Since when each fork on this host has been handed over by
+    /// [`Source::drain`] without an exception: `CLOCK_BOOTTIME`, nanoseconds.
+    /// `None` for a source that does not see each fork.
+    fn recorded_since(&self) -> Option<u64> {
+        None
+    }
+
+    /// Withdraws [`Gap::AdoptedLate`] of a session that was opened just now:
+    /// the caller has had those adopted as well who left the root's tree
+    /// before, and knows from the record that there are no more.
+    fn vouch(&mut self, session: SessionId) {
+        let _ = session;
+    }
+
+    /// Whether the tags that an earlier tracker gave are still in force.
+    fn took_over(&self) -> bool {
+        false
+    }
+
+    /// Adds to what [`Source::members`] says about a session that an earlier
+    /// tracker opened.
+    fn note(&mut self, session: SessionId, gap: Gap) {
+        let _ = (session, gap);
+    }
 }
 
 /// A source could not answer.

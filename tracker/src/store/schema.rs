@@ -21,6 +21,7 @@ const TABLES: &str = "
         parent TEXT,
         owner_uid INTEGER NOT NULL,
         keep TEXT NOT NULL,
+        late INTEGER NOT NULL,
         opened_ns INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE kept (

@@ -18,8 +18,8 @@ impl Store {
         self.write("write a session to", |transaction| {
             transaction.execute(
                 "INSERT OR REPLACE INTO sessions
-                 (id, boot, name, roots, parent, owner_uid, keep, opened_ns)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                 (id, boot, name, roots, parent, owner_uid, keep, late, opened_ns)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 params![
                     session.id.to_string(),
                     boot,
@@ -28,6 +28,7 @@ impl Store {
                     session.parent.map(|id| id.to_string()),
                     session.owner_uid,
                     keep.to_string(),
+                    session.late,
                     // Boot time fits in 63 bits for 292 years.
                     i64::try_from(session.opened_ns).unwrap_or(i64::MAX),
                 ],
@@ -100,6 +101,7 @@ struct SessionRow {
     parent: Option<String>,
     owner_uid: u32,
     keep: String,
+    late: bool,
     opened_ns: i64,
 }
 
@@ -112,6 +114,7 @@ impl SessionRow {
             parent: row.get("parent")?,
             owner_uid: row.get("owner_uid")?,
             keep: row.get("keep")?,
+            late: row.get("late")?,
             opened_ns: row.get("opened_ns")?,
         })
     }
@@ -128,6 +131,7 @@ impl SessionRow {
                 .iter()
                 .map(|rule| parse::<KeepRule>(rule))
                 .collect::<Result<_, _>>()?,
+            late: self.late,
             opened_ns: u64::try_from(self.opened_ns).map_err(|e| e.to_string())?,
             // A reap that was under way is a record of its own.
             state: SessionState::Open,

@@ -4,14 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use aya::programs::ProgramFd;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tracker_ebpf::counter;
 
 use super::maps::Maps;
 use crate::source::SourceError;
 
 /// What the probe counted since it was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Counters {
     /// Processes created.
     pub forks: u64,

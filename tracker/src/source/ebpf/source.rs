@@ -34,6 +34,15 @@ pub struct EbpfSource {
     /// Events that did not come through the ring buffer.
     pending: Vec<Event>,
     undecodable: u64,
+    recorded: Recorded,
+}
+
+/// Since when no record was lost.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    since_ns: u64,
+    /// How many had been lost by then.
+    lost: u64,
 }
 
 /// What keeps the programs running.
@@ -44,12 +53,14 @@ enum Programs {
 }
 
 /// What the kernel does not know of a session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     /// It began with a process that was running already.
     late: bool,
     /// How often the probe had been skipped when it began.
     skipped: u64,
+    /// What else is known.
+    noted: Vec<Gap>,
 }
 
 impl EbpfSource {
@@ -66,6 +77,10 @@ impl EbpfSource {
             shielded: Vec::new(),
             pending: Vec::new(),
             undecodable: 0,
+            recorded: Recorded {
+                since_ns: now_boot_ns(),
+                lost: 0,
+            },
         };
         source.verify()?;
         if options.track_all {
@@ -160,6 +175,7 @@ impl EbpfSource {
         self.sessions.entry(session).or_insert(Known {
             late: false,
             skipped,
+            noted: Vec::new(),
         })
     }
 
@@ -264,10 +280,16 @@ impl EbpfSource {
         Ok(())
     }
 
+    /// How many records never came through the ring buffer.
+    fn lost(&self) -> Result<u64, SourceError> {
+        let full = self.maps.counter(tracker_ebpf::counter::RING_FULL)?;
+        Ok(full + self.undecodable + counters::misses(&self.fork).unwrap_or(0))
+    }
+
     fn gaps(&mut self, session: SessionId) -> Result<(Vec<Gap>, u64), SourceError> {
-        let known = self.sessions.get(&session).copied();
+        let known = self.sessions.get(&session);
         let losses = self.maps.losses(session.raw())?;
-        let mut gaps = Vec::new();
+        let mut gaps = known.map_or_else(Vec::new, |known| known.noted.clone());
         if known.is_some_and(|known| known.late) {
             gaps.push(Gap::AdoptedLate);
         }
@@ -299,6 +321,13 @@ impl Source for EbpfSource {
         }
         let room = u64::from(self.options.ring_bytes());
         self.undecodable += ring::drain(&mut self.maps.ring, room, sink);
+        let lost = self.lost()?;
+        if lost != self.recorded.lost {
+            self.recorded = Recorded {
+                since_ns: now_boot_ns(),
+                lost,
+            };
+        }
         Ok(())
     }
 
@@ -436,5 +465,21 @@ impl Source for EbpfSource {
 
     fn news(&self) -> Option<BorrowedFd<'_>> {
         Some(self.maps.ring.as_fd())
+    }
+
+    fn counters(&self) -> Result<Option<Counters>, SourceError> {
+        EbpfSource::counters(self).map(Some)
+    }
+
+    fn recorded_since(&self) -> Option<u64> {
+        self.options.track_all.then_some(self.recorded.since_ns)
+    }
+
+    fn vouch(&mut self, session: SessionId) {
+        self.known(session).late = false;
+    }
+
+    fn note(&mut self, session: SessionId, gap: Gap) {
+        self.known(session).noted.push(gap);
     }
 }
