@@ -242,11 +242,7 @@ fn watch(fds: &[BorrowedFd<'_>]) -> Result<OwnedFd, SessionError> {
 
 /// Why a member belongs to its session. `creator` is who the kernel says
 /// created it, for when the records were lost.
-pub fn evidence(
-    tracking: &Tracking,
-    id: ProcessId,
-    creator: Option<ProcessId>,
-) -> Vec<Evidence> {
+pub fn evidence(tracking: &Tracking, id: ProcessId, creator: Option<ProcessId>) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     if tracking.was_adopted(id) {
         evidence.push(Evidence {
@@ -255,7 +251,10 @@ pub fn evidence(
         });
     }
     if let Some(detail) = chain(tracking, id, creator) {
-        evidence.push(Evidence { kind: EvidenceKind::Lineage, detail });
+        evidence.push(Evidence {
+            kind: EvidenceKind::Lineage,
+            detail,
+        });
     }
     evidence
 }
@@ -291,8 +290,7 @@ fn chain(tracking: &Tracking, id: ProcessId, creator: Option<ProcessId>) -> Opti
         return Some(detail);
     }
     // The records were lost; the kernel's map still says who created it.
-    creator
-        .map(|creator| format!("created by {}", name(lineage, creator)))
+    creator.map(|creator| format!("created by {}", name(lineage, creator)))
 }
 
 fn name(lineage: &Lineage, id: ProcessId) -> String {

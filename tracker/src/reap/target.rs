@@ -99,9 +99,6 @@ pub enum TargetError {
     /// The source could not answer.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The session could not answer.
-    #[error(transparent)]
-    Session(#[from] crate::session::SessionError),
     /// `/proc` could not be read.
     #[error(transparent)]
     Proc(#[from] crate::process::ProcError),

@@ -5,6 +5,7 @@ mod kept;
 mod open;
 mod record;
 mod registry;
+mod subscription;
 mod tracking;
 
 pub use keep::{KeepRule, ParseKeepRuleError};
@@ -12,6 +13,7 @@ pub use kept::Kept;
 pub use open::{OpenSession, Root, SessionError};
 pub use record::{Session, SessionState};
 pub use registry::Registry;
-pub use tracking::{Listener, Subscription, Tracking};
+pub use subscription::{Listener, Subscription};
+pub use tracking::Tracking;
 
 pub use crate::lineage::SessionId;

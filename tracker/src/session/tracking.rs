@@ -1,15 +1,14 @@
 //! One source, the map that it feeds, and the sessions that own what is in it.
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Weak};
-
-use rustix::event::EventfdFlags;
+use std::os::fd::BorrowedFd;
+use std::sync::Weak;
 
 use super::kept::Kept;
 use super::open::{OpenSession, Root, SessionError};
 use super::record::{Session, SessionState};
 use super::registry::Registry;
+use super::subscription::{Listener, Subscription, SubscriptionInner};
 use crate::lineage::{Event, Exit, Gone, Limits, Lineage, SessionId, Snapshot, Tag};
 use crate::process::{Proc, ProcessId, now_boot_ns};
 use crate::source::ebpf::Counters;
@@ -26,12 +25,6 @@ pub struct Tracking {
     adopted: HashSet<ProcessId>,
     subscriptions: Vec<Weak<SubscriptionInner>>,
     listener: Option<Box<dyn Listener>>,
-}
-
-/// Hears every event before the map does.
-pub trait Listener: Send + std::fmt::Debug {
-    /// Must be quick: the source is being drained.
-    fn hear(&mut self, event: &Event);
 }
 
 impl Tracking {
@@ -375,15 +368,10 @@ impl Tracking {
     /// A descriptor that tells of new members of `family`, until it is dropped.
     /// While there is one, the probe wakes user space at every fork of a member.
     pub fn subscribe(&mut self, family: &[SessionId]) -> Result<Subscription, SessionError> {
-        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(std::io::Error::from)?;
-        let inner = Arc::new(SubscriptionInner {
-            fd,
-            sessions: family.iter().copied().collect(),
-        });
-        self.subscriptions.push(Arc::downgrade(&inner));
+        let (subscription, told) = Subscription::new(family)?;
+        self.subscriptions.push(told);
         self.source.wake_eagerly(true)?;
-        Ok(Subscription(inner))
+        Ok(subscription)
     }
 
     /// Ends a subscription; the last one ends the eager wakeups.
@@ -440,39 +428,5 @@ impl Tracking {
             Some((id, tag)) => self.exempt(id, tag),
             None => Ok(()),
         }
-    }
-}
-
-/// Readable when a member of the subscribed sessions was created.
-#[derive(Debug)]
-pub struct Subscription(Arc<SubscriptionInner>);
-
-#[derive(Debug)]
-struct SubscriptionInner {
-    fd: OwnedFd,
-    sessions: HashSet<SessionId>,
-}
-
-impl SubscriptionInner {
-    fn notify(&self, touched: &HashSet<SessionId>) {
-        if !self.sessions.is_disjoint(touched) {
-            // Fails only when the counter is full, and then it is readable.
-            let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
-        }
-    }
-}
-
-impl Subscription {
-    /// Makes the descriptor unreadable until the next news.
-    pub fn acknowledge(&self) {
-        let mut count = [0; 8];
-        // Fails only when it is unreadable already.
-        let _ = rustix::io::read(&self.0.fd, &mut count);
-    }
-}
-
-impl AsFd for Subscription {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.fd.as_fd()
     }
 }

@@ -7,6 +7,7 @@ mod census;
 mod counters;
 mod decode;
 mod error;
+mod known;
 mod load;
 mod maps;
 mod offsets;

@@ -10,6 +10,7 @@ use tracker_ebpf::{CensusRow, PROCESS_EXITING, PROCESS_SEEDED, Process, TAG_NONE
 use super::census::{self, Rows};
 use super::counters::{self, Counters};
 use super::error::LoadError;
+use super::known::{Known, Recorded};
 use super::load::{self, CENSUS, LoadOptions, Loaded};
 use super::maps::{Maps, Put};
 use super::{adopt, ring};
@@ -37,30 +38,11 @@ pub struct EbpfSource {
     recorded: Recorded,
 }
 
-/// Since when no record was lost.
-#[derive(Clone, Copy, Debug)]
-struct Recorded {
-    since_ns: u64,
-    /// How many had been lost by then.
-    lost: u64,
-}
-
 /// What keeps the programs running.
 #[derive(Debug)]
 enum Programs {
     /// This process alone.
     Own(Ebpf),
-}
-
-/// What the kernel does not know of a session.
-#[derive(Clone, Debug)]
-struct Known {
-    /// It began with a process that was running already.
-    late: bool,
-    /// How often the probe had been skipped when it began.
-    skipped: u64,
-    /// What else is known.
-    noted: Vec<Gap>,
 }
 
 impl EbpfSource {
@@ -77,10 +59,7 @@ impl EbpfSource {
             shielded: Vec::new(),
             pending: Vec::new(),
             undecodable: 0,
-            recorded: Recorded {
-                since_ns: now_boot_ns(),
-                lost: 0,
-            },
+            recorded: Recorded::new(0),
         };
         source.verify()?;
         if options.track_all {
@@ -172,11 +151,9 @@ impl EbpfSource {
     /// What is remembered of a session; begins now if it is new.
     fn known(&mut self, session: SessionId) -> &mut Known {
         let skipped = counters::misses(&self.fork).unwrap_or(0);
-        self.sessions.entry(session).or_insert(Known {
-            late: false,
-            skipped,
-            noted: Vec::new(),
-        })
+        self.sessions
+            .entry(session)
+            .or_insert_with(|| Known::new(skipped))
     }
 
     /// Gives one process of the census the tag that `choose` makes of its old
@@ -286,27 +263,14 @@ impl EbpfSource {
         Ok(full + self.undecodable + counters::misses(&self.fork).unwrap_or(0))
     }
 
-    fn gaps(&mut self, session: SessionId) -> Result<(Vec<Gap>, u64), SourceError> {
-        let known = self.sessions.get(&session);
+    fn gaps(&self, session: SessionId) -> Result<(Vec<Gap>, u64), SourceError> {
         let losses = self.maps.losses(session.raw())?;
-        let mut gaps = known.map_or_else(Vec::new, |known| known.noted.clone());
-        if known.is_some_and(|known| known.late) {
-            gaps.push(Gap::AdoptedLate);
-        }
         // A loss that nobody was charged with may be anybody's.
-        let unattributed = self
-            .maps
-            .counter(tracker_ebpf::counter::LOSS_UNATTRIBUTED)?;
-        let members = losses.members + unattributed;
-        if members > 0 {
-            gaps.push(Gap::MembersLost(members));
-        }
+        let unattributed = tracker_ebpf::counter::LOSS_UNATTRIBUTED;
+        let members = losses.members + self.maps.counter(unattributed)?;
         let skipped = counters::misses(&self.fork).unwrap_or(0);
-        let skipped = skipped.saturating_sub(known.map_or(0, |known| known.skipped));
-        if skipped > 0 {
-            gaps.push(Gap::ProbeSkipped(skipped));
-        }
-        Ok((gaps, losses.records))
+        let known = self.sessions.get(&session).cloned().unwrap_or_default();
+        Ok((known.gaps(members, skipped), losses.records))
     }
 }
 
@@ -322,12 +286,7 @@ impl Source for EbpfSource {
         let room = u64::from(self.options.ring_bytes());
         self.undecodable += ring::drain(&mut self.maps.ring, room, sink);
         let lost = self.lost()?;
-        if lost != self.recorded.lost {
-            self.recorded = Recorded {
-                since_ns: now_boot_ns(),
-                lost,
-            };
-        }
+        self.recorded.update(lost);
         Ok(())
     }
 
@@ -337,7 +296,9 @@ impl Source for EbpfSource {
         instead_of: Option<SessionId>,
     ) -> Result<Vec<ProcessId>, SourceError> {
         let Adoption { root, tag, fresh } = adoption;
-        self.known(tag.session).late |= !fresh;
+        if !fresh {
+            self.known(tag.session).note(Gap::AdoptedLate);
+        }
         let root_row = self
             .census()?
             .get(&root.pid.as_u32())
@@ -476,10 +437,10 @@ impl Source for EbpfSource {
     }
 
     fn vouch(&mut self, session: SessionId) {
-        self.known(session).late = false;
+        self.known(session).vouch();
     }
 
     fn note(&mut self, session: SessionId, gap: Gap) {
-        self.known(session).noted.push(gap);
+        self.known(session).note(gap);
     }
 }
