@@ -1,0 +1,191 @@
+//! A daemon of a test's own: its socket and its state lie on the scene.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::proc::Who;
+use crate::scene::Scene;
+use crate::source::Source;
+use crate::tracked::Tracker;
+use crate::wait::{PATIENCE, until};
+
+/// A running `tracker serve`. Ended when it is dropped.
+#[derive(Debug)]
+pub struct Daemon<'a> {
+    scene: &'a Scene,
+    source: Source,
+    child: Child,
+    who: Who,
+}
+
+/// What the daemon answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Value,
+}
+
+impl<'a> Daemon<'a> {
+    /// Starts one, and waits until it answers.
+    #[track_caller]
+    pub fn start(scene: &'a Scene, source: Source) -> Daemon<'a> {
+        let log = File::options().create(true).append(true).open(scene.dir().join("daemon.log"));
+        // Not of the scene: what ends the scene's members must not end it, and
+        // it must not hold their lifeline.
+        let mut command = Command::new(crate::tracker_binary());
+        command
+            .args(["serve", "--source", source.name(), "--socket"])
+            .arg(socket(scene))
+            .arg("--state-dir")
+            .arg(scene.dir().join("state"))
+            .arg("--pin-dir")
+            .arg(pin_dir(scene))
+            .current_dir("/")
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(log.expect("a log file"));
+        let child = command.spawn().expect("the daemon starts");
+        let who = Who::with_pid(child.id());
+        let mut daemon = Daemon { scene, source, child, who };
+        until("an answer of the daemon", || {
+            let ended = daemon.child.try_wait().expect("a child to ask for");
+            assert!(ended.is_none(), "the daemon ended: {ended:?}\n{}", daemon.log());
+            daemon.try_ask("GET", "/v1/status", "").filter(|answer| answer.status == 200)
+        });
+        daemon
+    }
+
+    /// Who it is.
+    pub fn who(&self) -> Who {
+        self.who
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        socket(self.scene)
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.scene.dir().join("daemon.log")).unwrap_or_default()
+    }
+
+    /// `kill -9`, and waits for its end.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// A new daemon in the place of one that was killed.
+    #[track_caller]
+    pub fn restart(mut self) -> Daemon<'a> {
+        self.kill();
+        let (scene, source) = (self.scene, self.source);
+        drop(self);
+        Daemon::start(scene, source)
+    }
+
+    /// SIGTERM, and waits for its end. Fails the test when that is not in order.
+    #[track_caller]
+    pub fn stop(mut self) {
+        self.who.signal(Signal::TERM);
+        let status = until("the end of the daemon", || self.child.try_wait().expect("a child"));
+        assert!(status.success(), "{status:?}\n{}", self.log());
+    }
+
+    /// A request.
+    #[track_caller]
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+        match self.try_ask(method, path, body) {
+            Some(answer) => answer,
+            None => panic!("no answer to {method} {path}\n{}", self.log()),
+        }
+    }
+
+    /// A request that has to succeed.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Value {
+        let answer = self.ask("GET", path, "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.body
+    }
+
+    /// A request that has to succeed.
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &Value) -> Value {
+        let answer = self.ask("POST", path, &body.to_string());
+        assert_eq!(answer.status, 200, "{path}: {}\n{}", answer.body, self.log());
+        answer.body
+    }
+
+    /// Opens a session for a process; answers its id.
+    #[track_caller]
+    pub fn open(&self, name: &str, root: Who) -> String {
+        let request = serde_json::json!({"name": name, "pid": root.to_string()});
+        let session = self.post("/v1/sessions", &request);
+        session["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// `tracker` with these arguments, as a client of this daemon.
+    pub fn tracker(&self, arguments: &[&str]) -> Tracker<'a> {
+        let socket = self.socket();
+        self.scene.tracker(arguments).with(|command| {
+            command.env("TRACKER_SOCKET", socket);
+        })
+    }
+
+    fn try_ask(&self, method: &str, path: &str, body: &str) -> Option<Answer> {
+        let mut stream = UnixStream::connect(self.socket()).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: tracker\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok()?;
+        parse(&answer)
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        self.kill();
+        // What it has pinned would go on tracking.
+        let _ = Command::new(crate::tracker_binary())
+            .args(["serve", "--unpin", "--pin-dir"])
+            .arg(pin_dir(self.scene))
+            .status();
+    }
+}
+
+/// An answer as it came over the wire.
+pub fn parse(answer: &[u8]) -> Option<Answer> {
+    let text = String::from_utf8_lossy(answer);
+    let status = text.split(' ').nth(1)?.parse().ok()?;
+    let (_, body) = text.split_once("\r\n\r\n")?;
+    Some(Answer { status, body: serde_json::from_str(body).unwrap_or(Value::Null) })
+}
+
+fn socket(scene: &Scene) -> PathBuf {
+    scene.dir().join("d.sock")
+}
+
+/// A place below bpffs that no other test has.
+fn pin_dir(scene: &Scene) -> PathBuf {
+    let name = scene.dir().file_name().unwrap_or_default();
+    Path::new("/sys/fs/bpf").join(name)
+}
+
+/// How long a reap in a test may take from SIGTERM to SIGKILL.
+pub const GRACE: Duration = Duration::from_secs(20);
