@@ -39,7 +39,7 @@ impl<'a> Tracker<'a> {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let file = |kind| scene.dir().join(format!("{kind}-{count}"));
         let mut command = scene.command(crate::tracker_binary());
-        command.args(arguments);
+        command.args(arguments).env("T", crate::tracker_binary());
         Tracker {
             scene,
             command,
@@ -95,13 +95,15 @@ impl<'a> Tracker<'a> {
     }
 
     /// Lets another program start tracker: these words, then tracker's own.
+    /// Forgets changes by [`Tracker::with`].
     #[must_use]
     pub fn through(mut self, words: &[&str]) -> Tracker<'a> {
         let mut command = self.scene.command(words[0]);
         command
             .args(&words[1..])
             .arg(self.command.get_program())
-            .args(self.command.get_args());
+            .args(self.command.get_args())
+            .env("T", crate::tracker_binary());
         self.command = command;
         self
     }
@@ -250,6 +252,43 @@ impl Ended {
             Some(text) => Report::parse(text),
             None => panic!("{} left no report; stderr: {}", self.command, self.stderr),
         }
+    }
+
+    /// Checks what a teardown that has ended `roles` says, and that it is so:
+    /// exit status 0, from this source, all dead, proven, one entry each.
+    #[track_caller]
+    pub fn assert_ended(&self, scene: &mut Scene, source: Source, roles: &[&str]) -> Report {
+        self.assert_code(0);
+        let report = self.report();
+        report.assert_complete();
+        assert_eq!(report.0["source"], source.name(), "{report}");
+        for who in roles.iter().flat_map(|role| scene.await_cast(role, 1)) {
+            let entry = report.entry(who);
+            assert!(
+                matches!(entry.outcome(), "terminated" | "killed"),
+                "{who} was {}: {report}",
+                entry.outcome()
+            );
+            assert!(
+                entry.evidence().contains("lineage: "),
+                "no lineage of {who}: {report}"
+            );
+        }
+        scene.assert_all_dead();
+        report
+    }
+
+    /// The one line that tracker wrote on standard error.
+    #[track_caller]
+    pub fn assert_one_line(&self) -> &str {
+        let line = self.stderr.trim_end_matches('\n');
+        assert!(
+            !line.is_empty() && !line.contains('\n') && self.stderr.ends_with('\n'),
+            "{} should have said one line, and said: {:?}",
+            self.command,
+            self.stderr
+        );
+        line
     }
 
     /// The report on standard output.

@@ -1,6 +1,7 @@
 //! A process to which orphans are given instead of to pid 1.
 //! `subreaper PROGRAM [ARGUMENT]...` starts the program, waits for it and for
-//! every orphan, leaves its exit status in the file `status`, and stays.
+//! every orphan, leaves its exit status in the file `status`, and stays until
+//! there is a file `leave`.
 //! `foster PROGRAM [ARGUMENT]...` does likewise, but exits as the program did.
 //! Without a program, it has an orphan of its own.
 
@@ -9,7 +10,7 @@ use std::process::Command;
 use nix::sys::prctl;
 use rustix::process::{WaitOptions, wait};
 use tracker_tests::stage::{announce, await_cast, detach, linger};
-use tracker_tests::{raw, stage};
+use tracker_tests::{raw, stage, until};
 
 pub fn play(arguments: &[String]) {
     let Some((program, arguments)) = arguments.split_first() else {
@@ -34,7 +35,10 @@ pub fn play(arguments: &[String]) {
     // The orphans that it was given are its children; an ignored SIGCHLD
     // makes the kernel wait for them.
     raw::ignore(libc::SIGCHLD);
-    linger();
+    until("a file `leave`", || {
+        stage::dir().join("leave").exists().then_some(())
+    });
+    raw::exit_now(code);
 }
 
 /// Not every pid 1 waits for orphans as fast as some victims leave them.
