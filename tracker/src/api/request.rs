@@ -53,7 +53,7 @@ pub struct ReapRequest {
     /// Only say what would be done.
     #[serde(default)]
     pub dry_run: bool,
-    /// Spare the session's roots.
+    /// Spare the process itself, or the session's roots.
     #[serde(default)]
     pub exclude_root: bool,
 }
@@ -66,6 +66,11 @@ pub enum ReapTarget {
     Session {
         /// Its id or its name.
         session: String,
+    },
+    /// A process and its descendants.
+    Process {
+        /// Which one.
+        pid: ProcessRef,
     },
 }
 

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::exit::Exit;
-use super::{completions, output, reap, tree};
+use super::{completions, events, keep, lineage, output, reap, serve, session, status, tree, why};
 
 /// Find and end every process that a command left behind.
 #[derive(Debug, Parser)]
@@ -28,10 +28,24 @@ pub(super) struct Cli {
 /// One variant a command, one file a command.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// End a process with its descendants
+    /// Serve sessions, queries and reaps: the daemon
+    Serve(serve::Args),
+    /// Open, show and end sessions of the daemon
+    Session(session::Args),
+    /// End a process with its descendants, or what a session owns
     Reap(reap::Args),
-    /// Show a process and its descendants
+    /// Show processes below those who created them
     Tree(tree::Args),
+    /// Show who created a process, up to the root
+    Lineage(lineage::Args),
+    /// Say who owns a process, and what a reap would do with it
+    Why(why::Args),
+    /// Show what happens to processes
+    Events(events::Args),
+    /// Spare a process in every reap
+    Keep(keep::Args),
+    /// Show how the daemon is
+    Status(status::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page

@@ -17,9 +17,8 @@ pub(super) struct Connect {
 
 impl Connect {
     /// A client of it. Whether it is there shows with the first request.
-    pub(super) fn client(&self) -> Result<blocking::Client, Failure> {
-        let socket = self.socket.clone().unwrap_or_else(default_socket);
-        Ok(blocking::Client::new(socket)?)
+    pub(super) fn client(&self) -> Result<blocking::Client, ClientError> {
+        blocking::Client::new(self.socket.clone().unwrap_or_else(default_socket))
     }
 }
 
@@ -34,31 +33,6 @@ pub(super) fn failure(error: ClientError) -> Failure {
             Failure::new(Exit::USAGE, error)
         }
         _ => error.into(),
-    }
-}
-
-/// A process on the command line: `PID` or `PID@START`, with START as `/proc`
-/// shows it here.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProcessArg(ProcessRef);
-
-impl std::str::FromStr for ProcessArg {
-    type Err = crate::process::ParseProcessIdError;
-
-    fn from_str(text: &str) -> Result<ProcessArg, Self::Err> {
-        if text.contains('@') {
-            return Ok(ProcessArg(ProcessRef::Exact(text.parse()?)));
-        }
-        Ok(ProcessArg(ProcessRef::Pid(text.parse()?)))
-    }
-}
-
-impl ProcessArg {
-    /// As the daemon, in the initial time namespace, knows it.
-    pub(super) fn for_daemon(self) -> Result<ProcessRef, Failure> {
-        let ProcessRef::Exact(id) = self.0 else { return Ok(self.0) };
-        let clock = Proc::open()?.clock();
-        Ok(ProcessRef::Exact(ProcessId::new(id.pid, clock.to_initial(id.start_time))))
     }
 }
 

@@ -31,7 +31,11 @@ impl Style {
             .map(|size| usize::from(size.ws_col))
             .filter(|columns| terminal && *columns > 0);
         let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Style { width, colour, clock }
+        Style {
+            width,
+            colour,
+            clock,
+        }
     }
 
     /// `PID@START`.
@@ -45,7 +49,9 @@ impl Style {
         if process.kept {
             plain.push_str(" [kept]");
         }
-        let end = process.exit.map(|exit| format!(" [{}]", end_in_words(process, exit)));
+        let end = process
+            .exit
+            .map(|exit| format!(" [{}]", end_in_words(process, exit)));
         let end = end.unwrap_or_default();
         // How it ended is at the end of the line, and must not be cut off.
         let room = self.width.map(|width| width.saturating_sub(end.len()));
@@ -65,7 +71,12 @@ impl Style {
         let mut out = String::new();
         let mut pending: Vec<(&Process, usize, String, bool)> = Vec::new();
         let roots = children.remove(&None).unwrap_or_default();
-        pending.extend(roots.into_iter().rev().map(|root| (root, 0, String::new(), true)));
+        pending.extend(
+            roots
+                .into_iter()
+                .rev()
+                .map(|root| (root, 0, String::new(), true)),
+        );
         while let Some((process, depth, indent, last)) = pending.pop() {
             let branch = match (depth, last) {
                 (0, _) => "",
@@ -73,7 +84,11 @@ impl Style {
                 (_, false) => "├─ ",
             };
             let head = process.id.pid.to_string();
-            let _ = writeln!(out, "{}", self.line(&format!("{indent}{branch}"), process, &head));
+            let _ = writeln!(
+                out,
+                "{}",
+                self.line(&format!("{indent}{branch}"), process, &head)
+            );
             let below = match (depth, last) {
                 (0, _) => String::new(),
                 (MAX_INDENT.., _) => indent,
@@ -83,9 +98,9 @@ impl Style {
             let children = children.remove(&Some(process.id)).unwrap_or_default();
             let count = children.len();
             let placed = children.into_iter().enumerate().rev();
-            pending.extend(placed.map(|(at, child)| {
-                (child, depth + 1, below.clone(), at + 1 == count)
-            }));
+            pending.extend(
+                placed.map(|(at, child)| (child, depth + 1, below.clone(), at + 1 == count)),
+            );
         }
         out
     }
@@ -110,12 +125,18 @@ fn end_in_words(process: &Process, exit: Exit) -> String {
         (None, None) => "dead".to_owned(),
     };
     let lived = exit.time_ns.saturating_sub(process.fork_ns);
-    format!("{how}, ran {}.{:03} s", lived / 1_000_000_000, lived / 1_000_000 % 1000)
+    format!(
+        "{how}, ran {}.{:03} s",
+        lived / 1_000_000_000,
+        lived / 1_000_000 % 1000
+    )
 }
 
 /// The beginning of a line that fits, with a mark where it was cut.
 fn cut(line: &str, room: Option<usize>) -> String {
-    let Some(room) = room else { return line.to_owned() };
+    let Some(room) = room else {
+        return line.to_owned();
+    };
     let mut used = 0;
     for (at, char) in line.char_indices() {
         used += char.width().unwrap_or(0);
@@ -139,7 +160,10 @@ mod tests {
     use crate::process::Pid;
 
     fn process(pid: i64, below: Option<i64>) -> Process {
-        let key = |pid| ProcessKey { pid: Pid::new(pid).unwrap(), start_ticks: 1 };
+        let key = |pid| ProcessKey {
+            pid: Pid::new(pid).unwrap(),
+            start_ticks: 1,
+        };
         Process {
             id: key(pid),
             creator: below.map(key),
@@ -149,7 +173,11 @@ mod tests {
             kept: false,
             comm: "sh".to_owned(),
             exe: None,
-            cmdline: Some(vec!["sh".to_owned(), "-c".to_owned(), "sleep 600".to_owned()]),
+            cmdline: Some(vec![
+                "sh".to_owned(),
+                "-c".to_owned(),
+                "sleep 600".to_owned(),
+            ]),
             truncated: false,
             uid: None,
             fork_ns: 0,
@@ -159,14 +187,26 @@ mod tests {
     }
 
     fn style(width: Option<usize>) -> Style {
-        Style { width, colour: false, clock: Clock::default() }
+        Style {
+            width,
+            colour: false,
+            clock: Clock::default(),
+        }
     }
 
     #[test]
     fn a_tree_has_lines_that_show_who_created_whom() {
-        let mut processes =
-            vec![process(1, None), process(2, Some(1)), process(4, Some(2)), process(3, Some(1))];
-        processes[3].exit = Some(Exit { time_ns: 1_500_000_000, code: Some(3), signal: None });
+        let mut processes = vec![
+            process(1, None),
+            process(2, Some(1)),
+            process(4, Some(2)),
+            process(3, Some(1)),
+        ];
+        processes[3].exit = Some(Exit {
+            time_ns: 1_500_000_000,
+            code: Some(3),
+            signal: None,
+        });
         assert_eq!(
             style(None).forest(&processes),
             "1 sh -c sleep 600\n\
@@ -179,15 +219,20 @@ mod tests {
     #[test]
     fn a_line_is_cut_at_the_edge_but_its_end_is_not() {
         let mut one = process(1, None);
-        one.exit = Some(Exit { time_ns: 0, code: None, signal: Some(9) });
+        one.exit = Some(Exit {
+            time_ns: 0,
+            code: None,
+            signal: Some(9),
+        });
         let line = style(Some(30)).line("", &one, "1");
         assert_eq!(line, "1 sh -… [signal 9, ran 0.000 s]");
     }
 
     #[test]
     fn a_long_chain_is_not_indented_for_ever() {
-        let chain: Vec<_> =
-            (1..5000).map(|pid| process(pid, (pid > 1).then_some(pid - 1))).collect();
+        let chain: Vec<_> = (1..5000)
+            .map(|pid| process(pid, (pid > 1).then_some(pid - 1)))
+            .collect();
         let drawn = style(None).forest(&chain);
         assert_eq!(drawn.lines().count(), chain.len());
         assert!(drawn.lines().all(|line| line.chars().count() < 200));

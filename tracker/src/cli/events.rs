@@ -37,14 +37,20 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         Ok(())
     };
     if !args.follow {
-        let query = TreeQuery { session: args.session.clone(), pid: None, all: true };
+        let query = TreeQuery {
+            session: args.session.clone(),
+            pid: None,
+            all: true,
+        };
         let tree = client.tree(&query).map_err(failure)?;
         let mut events: Vec<Event> = tree.processes.iter().flat_map(remembered).collect();
         events.sort_by_key(|event| event.time_ns);
         events.iter().try_for_each(show)?;
         return Ok(Exit::SUCCESS);
     }
-    let query = EventsQuery { session: args.session.clone() };
+    let query = EventsQuery {
+        session: args.session.clone(),
+    };
     for streamed in client.events(&query).map_err(failure)? {
         match streamed.map_err(failure)? {
             Streamed::Event(event) => show(&event)?,
@@ -67,26 +73,34 @@ fn remembered(process: &Process) -> Vec<Event> {
         cmdline: None,
         exit: None,
     };
-    let mut events = vec![Event { creator: process.creator, ..event(EventKind::Fork, process.fork_ns) }];
+    let mut events = vec![Event {
+        creator: process.creator,
+        ..event(EventKind::Fork, process.fork_ns)
+    }];
     events.extend(process.exec_ns.map(|time_ns| Event {
         comm: Some(process.comm.clone()),
         exe: process.exe.clone(),
         cmdline: process.cmdline.clone(),
         ..event(EventKind::Exec, time_ns)
     }));
-    events.extend(
-        process.exit.map(|exit| Event { exit: Some(exit), ..event(EventKind::Exit, exit.time_ns) }),
-    );
+    events.extend(process.exit.map(|exit| Event {
+        exit: Some(exit),
+        ..event(EventKind::Exit, exit.time_ns)
+    }));
     events
 }
 
 fn line(style: Style, event: &Event) -> String {
     let seconds = event.time_ns / 1_000_000_000;
     let micros = event.time_ns / 1_000 % 1_000_000;
-    let session = event.session.map_or_else(|| "-".to_owned(), |session| session.to_string());
+    let session = event
+        .session
+        .map_or_else(|| "-".to_owned(), |session| session.to_string());
     let (kind, detail) = match event.kind {
         EventKind::Fork => {
-            let by = event.creator.map(|creator| format!("by {}", style.id(creator)));
+            let by = event
+                .creator
+                .map(|creator| format!("by {}", style.id(creator)));
             ("fork", by.unwrap_or_default())
         }
         EventKind::Exec => ("exec", event.cmdline.clone().unwrap_or_default().join(" ")),
@@ -99,5 +113,8 @@ fn line(style: Style, event: &Event) -> String {
             ("exit", how.unwrap_or_default())
         }
     };
-    format!("{seconds}.{micros:06}  {kind}  {:20}  {session:12}  {detail}", style.id(event.id))
+    format!(
+        "{seconds}.{micros:06}  {kind}  {:20}  {session:12}  {detail}",
+        style.id(event.id)
+    )
 }

@@ -1,9 +1,11 @@
 //! `tracker keep`: spares a process.
 
-use super::daemon::{Connect, ProcessArg, failure};
+use super::daemon::{Connect, failure};
 use super::exit::{Exit, Failure};
 use super::output;
+use super::process_arg::ProcessArg;
 use crate::api;
+use crate::process::Proc;
 
 /// Spares a process and its descendants in every reap, for as long as they live.
 #[derive(Debug, clap::Args)]
@@ -19,7 +21,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let request = api::Keep { pid: args.process.for_daemon()? };
+    let request = api::Keep {
+        pid: args.process.for_daemon(&Proc::open()?),
+    };
     let process = args.connect.client()?.keep(&request).map_err(failure)?;
     if args.json {
         output::print_json(&process)?;

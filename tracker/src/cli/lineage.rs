@@ -1,9 +1,10 @@
 //! `tracker lineage`: who created a process.
 
-use super::daemon::{Connect, ProcessArg, failure};
+use super::daemon::{Connect, failure};
 use super::draw::Style;
 use super::exit::{Exit, Failure};
 use super::output;
+use super::process_arg::ProcessArg;
 use crate::api::Ancestor;
 use crate::process::Proc;
 
@@ -22,13 +23,14 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let process = args.process.for_daemon()?;
+    let proc = Proc::open()?;
+    let process = args.process.for_daemon(&proc);
     let lineage = args.connect.client()?.lineage(process).map_err(failure)?;
     if args.json {
         output::print_json(&lineage)?;
         return Ok(Exit::SUCCESS);
     }
-    let mut lines = chain(Style::of_stdout(Proc::open()?.clock()), &lineage.chain);
+    let mut lines = chain(Style::of_stdout(proc.clock()), &lineage.chain);
     if !lineage.reached_root {
         lines.push("who created that one is not known".to_owned());
     }
@@ -41,7 +43,10 @@ pub(super) fn chain(style: Style, chain: &[Ancestor]) -> Vec<String> {
     let mut lines = Vec::new();
     for step in chain {
         if step.skipped_before > 0 {
-            lines.push(format!("  ... {} dead ancestors that are forgotten ...", step.skipped_before));
+            lines.push(format!(
+                "  ... {} dead ancestors that are forgotten ...",
+                step.skipped_before
+            ));
         }
         lines.push(style.line("", &step.process, &style.id(step.process.id)));
     }

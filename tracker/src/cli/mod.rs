@@ -3,14 +3,24 @@
 
 mod args;
 mod completions;
+mod daemon;
+mod draw;
 mod duration;
+mod events;
 mod exit;
+mod keep;
+mod lineage;
 mod man;
 mod output;
 mod process_arg;
 mod reap;
+mod serve;
+mod session;
+mod status;
 mod tree;
+mod why;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -23,7 +33,7 @@ pub fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     let exit = match args::parse(&args) {
         Ok(cli) => {
-            log_to_stderr(cli.verbose);
+            log_to_stderr(cli.verbose, matches!(cli.command, Command::Serve(_)));
             finish(dispatch(cli.command))
         }
         Err(no_command) => no_command.show(),
@@ -34,6 +44,13 @@ pub fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Completions(args) => completions::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Session(args) => session::run(&args),
+        Command::Lineage(args) => lineage::run(&args),
+        Command::Why(args) => why::run(&args),
+        Command::Keep(args) => keep::run(&args),
+        Command::Events(args) => events::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Reap(args) => reap::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Man => man::run(),
@@ -53,9 +70,10 @@ fn finish(result: Result<Exit, Failure>) -> Exit {
 }
 
 /// Diagnostics, off unless `-v` or `TRACKER_LOG` (a filter of the `tracing`
-/// crates) asks for them: the stderr of `tracker run` is the command's.
-fn log_to_stderr(verbose: u8) {
-    let level = match verbose {
+/// crates) asks for them: the stderr of `tracker run` is the command's. That
+/// of the daemon is a log.
+fn log_to_stderr(verbose: u8, is_daemon: bool) {
+    let level = match verbose + u8::from(is_daemon) {
         0 => "off",
         1 => "tracker=info",
         2 => "tracker=debug",
@@ -69,6 +87,7 @@ fn log_to_stderr(verbose: u8) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .without_time()
         .init();
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use crate::api::ProcessRef;
 use crate::process::{ParseProcessIdError, Pid, Proc, ProcError, ProcessId, StartTime};
 
 /// A process as a user names it.
@@ -24,6 +25,19 @@ impl ProcessArg {
                 now: ProcessId::new(pid, seen.stat.start_time),
             }),
             _ => Ok(seen.id),
+        }
+    }
+}
+
+impl ProcessArg {
+    /// As the daemon, in the initial time namespace, knows it.
+    pub(super) fn for_daemon(self, proc: &Proc) -> ProcessRef {
+        match self.start_time {
+            None => ProcessRef::Pid(self.pid),
+            Some(shown) => {
+                let start_time = proc.clock().to_initial(shown);
+                ProcessRef::Exact(ProcessId::new(self.pid, start_time))
+            }
         }
     }
 }

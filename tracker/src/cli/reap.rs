@@ -2,34 +2,42 @@
 
 use std::time::Duration;
 
+use super::daemon::{Connect, failure};
 use super::duration;
 use super::exit::{Exit, Failure};
 use super::output;
 use super::process_arg::ProcessArg;
+use crate::api;
+use crate::client::ClientError;
 use crate::embedded::{ReapTarget, Tracker, TrackerError};
-use crate::process::Cancel;
-use crate::reap::{Options, TreeRequest, summary};
+use crate::process::{Cancel, Proc};
+use crate::reap::{Options, Report, TreeRequest, summary};
 use crate::source::{Purpose, SourceChoice};
 
-/// Ends a process and its descendants.
+/// Ends a process and its descendants, or what a session owns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a daemon this is a look at /proc: a descendant that was reparented before
-is not found, so the verdict is `incomplete` (exit status 4) even when all that was
-found is dead. START is field 22 of /proc/PID/stat; with it, a process that got a
-reused pid is never signalled.
+A session stays open; `tracker session close` ends it as well. With a daemon, the
+descendants of a process are those that it created. Without one this is a look at
+/proc: a descendant that was reparented before is not found, so the verdict is
+`incomplete` (exit status 4) even when all that was found is dead. START is field 22
+of /proc/PID/stat; with it, a process that got a reused pid is never signalled.
 
 Exit status: 0 nothing in the target is alive, 1 error, 2 usage, 3 survivors,
 4 incomplete, 5 refused.
 
 Examples:
   tracker reap --pid 4711 --dry-run
-  tracker reap --pid 4711@815 --grace 2s --json")]
+  tracker reap --pid 4711@815 --grace 2s --json
+  tracker reap --session build-7 --exclude-root")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(super) struct Args {
-    /// The process
-    #[arg(long, value_name = "PID[@START]")]
-    pid: ProcessArg,
-    /// End the descendants only
+    #[command(flatten)]
+    target: Target,
+    /// Spare the process itself, or the session's roots
     #[arg(long)]
     exclude_root: bool,
     /// The time between SIGTERM and SIGKILL
@@ -41,26 +49,41 @@ pub(super) struct Args {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+    /// With --pid: do not ask the daemon
+    #[arg(long, conflicts_with = "session")]
+    standalone: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    /// The process
+    #[arg(long, value_name = "PID[@START]")]
+    pid: Option<ProcessArg>,
+    /// The session, by id or name
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    let tracker = Tracker::open(SourceChoice::Procfs, Purpose::Look)?;
-    let target = ReapTarget::Tree(TreeRequest {
-        pid: args.pid.pid,
-        start_time: args.pid.start_time,
-        exclude_root: args.exclude_root,
-    });
-    let options = Options {
-        grace: args.grace,
-        dry_run: args.dry_run,
-        ..Options::default()
+    let target = match (&args.target.session, args.target.pid) {
+        (Some(session), _) => api::ReapTarget::Session {
+            session: session.clone(),
+        },
+        (None, Some(pid)) => api::ReapTarget::Process {
+            pid: pid.for_daemon(&Proc::open()?),
+        },
+        (None, None) => return Err(anyhow::anyhow!("name a process or a session").into()),
     };
-    let report = match tracker.reap(&target, &options, &Cancel::new()?) {
-        Ok(report) => report,
-        Err(TrackerError::Tree(error)) if error.is_refusal() => {
-            return Err(Failure::new(Exit::REFUSED, error));
-        }
-        Err(error) => return Err(error.into()),
+    let report = match args.target.pid {
+        Some(pid) if args.standalone => alone(args, pid)?,
+        pid => match (by_daemon(args, target), pid) {
+            (Ok(report), _) => report,
+            (Err(ClientError::NoDaemon { .. }), Some(pid)) => alone(args, pid)?,
+            (Err(error), _) => return Err(failure(error)),
+        },
     };
     if args.json {
         output::print_json(&report)?;
@@ -68,4 +91,35 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         output::print(summary::table(&report).trim_end())?;
     }
     Ok(Exit::of_verdict(report.verdict))
+}
+
+fn by_daemon(args: &Args, target: api::ReapTarget) -> Result<Report, ClientError> {
+    let request = api::ReapRequest {
+        target,
+        grace_ms: u64::try_from(args.grace.as_millis()).unwrap_or(u64::MAX),
+        dry_run: args.dry_run,
+        exclude_root: args.exclude_root,
+    };
+    args.connect.client()?.reap(&request)
+}
+
+fn alone(args: &Args, pid: ProcessArg) -> Result<Report, Failure> {
+    let tracker = Tracker::open(SourceChoice::Procfs, Purpose::Look)?;
+    let target = ReapTarget::Tree(TreeRequest {
+        pid: pid.pid,
+        start_time: pid.start_time,
+        exclude_root: args.exclude_root,
+    });
+    let options = Options {
+        grace: args.grace,
+        dry_run: args.dry_run,
+        ..Options::default()
+    };
+    match tracker.reap(&target, &options, &Cancel::new()?) {
+        Ok(report) => Ok(report),
+        Err(TrackerError::Tree(error)) if error.is_refusal() => {
+            Err(Failure::new(Exit::REFUSED, error))
+        }
+        Err(error) => Err(error.into()),
+    }
 }

@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", default_value = "tracker")]
     group: String,
     /// Where the knowledge comes from: auto, ebpf or procfs
-    #[arg(long, default_value = "auto")]
+    #[arg(long, value_enum, default_value_t)]
     source: SourceChoice,
 }
 
@@ -39,10 +39,14 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         group: args.group.clone(),
     };
     let daemon = Daemon::new(&config)?;
-    let opened = source::open(args.source, Purpose::Serve)?;
+    let opened = source::open(args.source, Purpose::Host)?;
     for passed_over in &opened.passed_over {
         tracing::warn!("{passed_over}");
     }
-    daemon.run(Tracking::new(opened.source, Proc::open()?, Limits::default()))?;
+    daemon.run(Tracking::new(
+        opened.source,
+        Proc::open()?,
+        Limits::default(),
+    ))?;
     Ok(Exit::SUCCESS)
 }

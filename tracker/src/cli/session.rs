@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::daemon::{Connect, ProcessArg, failure, parent};
+use super::daemon::{Connect, failure, parent};
 use super::duration;
 use super::exit::{Exit, Failure};
 use super::output;
+use super::process_arg::ProcessArg;
 use crate::api;
-use crate::process::escape;
+use crate::process::{Proc, escape};
 use crate::reap::summary;
 
 /// Opens, shows and ends sessions. A session owns all that its members create,
@@ -113,11 +114,19 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 
 fn open(args: &Open) -> Result<Exit, Failure> {
     let pid = match args.whom.pid {
-        Some(pid) => pid.for_daemon()?,
+        Some(pid) => pid.for_daemon(&Proc::open()?),
         None => parent()?,
     };
-    let request = api::OpenSession { name: args.name.clone(), pid, keep: args.keep.clone() };
-    let session = args.connect.client()?.open_session(&request).map_err(failure)?;
+    let request = api::OpenSession {
+        name: args.name.clone(),
+        pid,
+        keep: args.keep.clone(),
+    };
+    let session = args
+        .connect
+        .client()?
+        .open_session(&request)
+        .map_err(failure)?;
     if args.json {
         output::print_json(&session)?;
     } else {
@@ -136,7 +145,10 @@ fn list(args: &List) -> Result<Exit, Failure> {
         output::print("no session is open")?;
         return Ok(Exit::SUCCESS);
     }
-    let mut lines = vec![format!("{:12}  {:>5}  {:>6}  {:7}  NAME", "ID", "ALIVE", "UID", "STATE")];
+    let mut lines = vec![format!(
+        "{:12}  {:>5}  {:>6}  {:7}  NAME",
+        "ID", "ALIVE", "UID", "STATE"
+    )];
     for session in &list.sessions {
         lines.push(format!(
             "{:12}  {:>5}  {:>6}  {:7}  {}",
@@ -152,13 +164,20 @@ fn list(args: &List) -> Result<Exit, Failure> {
 }
 
 fn show(args: &Show) -> Result<Exit, Failure> {
-    let session = args.connect.client()?.session(&args.session).map_err(failure)?;
+    let session = args
+        .connect
+        .client()?
+        .session(&args.session)
+        .map_err(failure)?;
     if args.json {
         output::print_json(&session)?;
         return Ok(Exit::SUCCESS);
     }
-    let roots: Vec<_> =
-        session.roots.iter().map(|root| format!("{}@{}", root.pid, root.start_ticks)).collect();
+    let roots: Vec<_> = session
+        .roots
+        .iter()
+        .map(|root| format!("{}@{}", root.pid, root.start_ticks))
+        .collect();
     let mut lines = vec![
         format!("session  {}", session.id),
         format!("name     {}", escape(session.name.as_bytes())),
@@ -169,7 +188,10 @@ fn show(args: &Show) -> Result<Exit, Failure> {
     ];
     lines.extend(session.parent.map(|parent| format!("inside   {parent}")));
     if !session.keep.is_empty() {
-        lines.push(format!("keeps    {}", escape(session.keep.join(" ").as_bytes())));
+        lines.push(format!(
+            "keeps    {}",
+            escape(session.keep.join(" ").as_bytes())
+        ));
     }
     output::print(lines.join("\n"))?;
     Ok(Exit::SUCCESS)
@@ -177,9 +199,14 @@ fn show(args: &Show) -> Result<Exit, Failure> {
 
 fn close(args: &Close) -> Result<Exit, Failure> {
     let grace_ms = u64::try_from(args.grace.as_millis()).unwrap_or(u64::MAX);
-    let request = api::CloseSession { grace_ms, dry_run: args.dry_run };
+    let request = api::CloseSession {
+        grace_ms,
+        dry_run: args.dry_run,
+    };
     let client = args.connect.client()?;
-    let report = client.close_session(&args.session, &request).map_err(failure)?;
+    let report = client
+        .close_session(&args.session, &request)
+        .map_err(failure)?;
     if args.json {
         output::print_json(&report)?;
     } else {

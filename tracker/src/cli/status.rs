@@ -25,7 +25,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         crate::source::SourceKind::Procfs => "procfs",
     };
     let mut lines = vec![
-        format!("daemon     {} (pid {}), up {} s", status.version, status.pid, status.uptime_s),
+        format!(
+            "daemon     {} (pid {}), up {} s",
+            status.version, status.pid, status.uptime_s
+        ),
         format!("source     {source}"),
         format!("sessions   {}", status.sessions),
         format!("reaps      {} under way", status.reaps_running),

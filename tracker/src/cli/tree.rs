@@ -1,73 +1,65 @@
-//! `tracker tree`: a process and its descendants.
+//! `tracker tree`: processes, and who created them.
 
 use std::collections::{BTreeMap, HashSet};
 
-use anyhow::{Result, anyhow};
-use serde::Serialize;
-use termtree::Tree;
-
+use super::daemon::{Connect, failure, shown};
+use super::draw::Style;
 use super::exit::{Exit, Failure};
 use super::output;
 use super::process_arg::ProcessArg;
-use crate::process::{Pid, Proc, ProcessId, Seen, StartTime, escape};
+use crate::api::{Process, Tree, TreeQuery};
+use crate::client::ClientError;
+use crate::process::{Pid, Proc, ProcessId, Seen, escape};
+use crate::source::SourceKind;
 
-/// Shows a process and its descendants, as the parent links of /proc have them
-/// now. A descendant that was reparented is not among them.
+/// Shows processes below those who created them: of a session, below a
+/// process, or of the whole host. Without a daemon, a process with its
+/// descendants, as the parent links of /proc have them now; who was reparented is
+/// not among them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The process: PID or PID@START
-    #[arg(value_name = "PID")]
-    process: ProcessArg,
+    /// A session by id or name, or a process: PID or PID@START
+    #[arg(value_name = "SESSION|PID")]
+    what: Option<String>,
+    /// The dead as well, as far as they are remembered
+    #[arg(long)]
+    all: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What `--json` prints.
-#[derive(Debug, Serialize)]
-struct Document {
-    schema: u32,
-    source: &'static str,
-    processes: Vec<Entry>,
-}
-
-#[derive(Debug, Serialize)]
-struct Entry {
-    pid: Pid,
-    start_ticks: u64,
-    parent_pid: Option<Pid>,
-    depth: usize,
-    state: char,
-    comm: String,
-    exe: String,
-    cmdline: Vec<String>,
-    uid: Option<u32>,
+    #[command(flatten)]
+    connect: Connect,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let proc = Proc::open()?;
-    let root = args.process.resolve(&proc)?;
-    let entries = walk(&proc, root)?;
+    let process = args
+        .what
+        .as_deref()
+        .and_then(|what| what.parse::<ProcessArg>().ok());
+    let query = TreeQuery {
+        session: args.what.clone().filter(|_| process.is_none()),
+        pid: process.map(|process| process.for_daemon(&proc).to_string()),
+        all: args.all,
+    };
+    let tree = match (args.connect.client()?.tree(&query), process) {
+        (Ok(tree), _) => tree,
+        (Err(ClientError::NoDaemon { .. }), Some(process)) if !args.all => {
+            by_parents(&proc, process.resolve(&proc)?)?
+        }
+        (Err(error), _) => return Err(failure(error)),
+    };
     if args.json {
-        output::print_json(&Document {
-            schema: 1,
-            source: "procfs",
-            processes: entries,
-        })?;
-        return Ok(Exit::SUCCESS);
+        output::print_json(&tree)?;
+    } else {
+        let style = Style::of_stdout(proc.clock());
+        output::print(style.forest(&tree.processes).trim_end())?;
     }
-    let mut entries = entries.into_iter().peekable();
-    let first = entries
-        .next()
-        .ok_or_else(|| anyhow!("process {root} is gone"))?;
-    let mut tree = Tree::new(label(&first));
-    grow(&mut tree, first.depth, &mut entries);
-    output::print(tree.to_string().trim_end())?;
     Ok(Exit::SUCCESS)
 }
 
-/// The root and its descendants, parents before their children.
-fn walk(proc: &Proc, root: ProcessId) -> Result<Vec<Entry>> {
+/// A process and its descendants by the parent links of `/proc`.
+fn by_parents(proc: &Proc, root: ProcessId) -> Result<Tree, Failure> {
     let mut children: BTreeMap<Pid, Vec<Seen>> = BTreeMap::new();
     let mut first = None;
     for seen in proc.scan()? {
@@ -77,69 +69,57 @@ fn walk(proc: &Proc, root: ProcessId) -> Result<Vec<Entry>> {
             children.entry(parent).or_default().push(seen);
         }
     }
-    let mut entries = Vec::new();
+    let Some(first) = first else {
+        let id = shown(proc.clock(), root.pid, root.start_time.ticks());
+        return Err(anyhow::anyhow!("process {id} is gone").into());
+    };
+    let mut processes = Vec::new();
     let mut visited = HashSet::new();
-    let mut pending: Vec<(Seen, usize)> = first.map(|seen| (seen, 0)).into_iter().collect();
-    while let Some((seen, depth)) = pending.pop() {
+    let mut pending = vec![(first, None)];
+    while let Some((seen, below)) = pending.pop() {
         // A pid that was reused during the scan must not make a circle.
         if !visited.insert(seen.id.pid) {
             continue;
         }
-        for child in children
+        // Somebody who is older than the holder of this pid is not its child.
+        let is_younger = |child: &Seen| child.id.start_time >= seen.id.start_time;
+        let found = children
             .remove(&seen.id.pid)
             .unwrap_or_default()
-            .into_iter()
-            .rev()
-        {
-            // Somebody who is older than the holder of this pid is not its child.
-            if child.id.start_time >= seen.id.start_time {
-                pending.push((child, depth + 1));
-            }
-        }
-        entries.push(entry(proc, &seen, depth)?);
+            .into_iter();
+        pending.extend(found.filter(is_younger).map(|child| (child, Some(seen.id))));
+        processes.push(process(proc, &seen, below)?);
     }
-    Ok(entries)
-}
-
-fn entry(proc: &Proc, seen: &Seen, depth: usize) -> Result<Entry> {
-    let pid = seen.id.pid;
-    let cmdline = proc.cmdline(pid)?.unwrap_or_default();
-    Ok(Entry {
-        pid,
-        start_ticks: shown(proc, seen.id.start_time),
-        parent_pid: seen.stat.parent,
-        depth,
-        state: seen.stat.state.letter(),
-        comm: escape(&seen.stat.comm),
-        exe: escape(&proc.exe(pid).unwrap_or_default()),
-        cmdline: cmdline.iter().map(|argument| escape(argument)).collect(),
-        uid: proc.uid(pid)?,
+    processes.sort_unstable_by_key(|process| (process.id.start_ticks, process.id.pid));
+    Ok(Tree {
+        source: SourceKind::Procfs,
+        processes,
     })
 }
 
-fn shown(proc: &Proc, start_time: StartTime) -> u64 {
-    proc.clock().to_shown(start_time).ticks()
-}
-
-fn label(entry: &Entry) -> String {
-    let words = if entry.cmdline.is_empty() {
-        format!("[{}]", entry.comm)
-    } else {
-        entry.cmdline.join(" ")
-    };
-    let zombie = if entry.state == 'Z' { " (zombie)" } else { "" };
-    format!("{} {words}{zombie}", entry.pid)
-}
-
-/// Takes what lies below `depth` from `entries`, which come in depth-first order.
-fn grow(
-    tree: &mut Tree<String>,
-    depth: usize,
-    entries: &mut std::iter::Peekable<impl Iterator<Item = Entry>>,
-) {
-    while let Some(entry) = entries.next_if(|next| next.depth > depth) {
-        let mut child = Tree::new(label(&entry));
-        grow(&mut child, entry.depth, entries);
-        tree.push(child);
-    }
+fn process(proc: &Proc, seen: &Seen, below: Option<ProcessId>) -> Result<Process, Failure> {
+    let pid = seen.id.pid;
+    let cmdline = proc.cmdline(pid)?;
+    let words = |argv: Vec<Vec<u8>>| argv.iter().map(|argument| escape(argument)).collect();
+    Ok(Process {
+        id: seen.id.into(),
+        // A parent need not be the creator.
+        creator: None,
+        skipped_ancestors: 0,
+        below: below.map(Into::into),
+        session: None,
+        kept: false,
+        comm: escape(&seen.stat.comm),
+        exe: proc.exe(pid).as_deref().map(escape),
+        cmdline: cmdline.map(words),
+        truncated: false,
+        uid: proc.uid(pid)?,
+        fork_ns: seen
+            .id
+            .start_time
+            .ticks()
+            .saturating_mul(tracker_ebpf::NS_PER_TICK),
+        exec_ns: None,
+        exit: None,
+    })
 }

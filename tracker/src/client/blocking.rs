@@ -15,10 +15,11 @@ pub struct Client {
 
 impl Client {
     /// A client of the daemon that listens at `socket`.
-    pub fn new(socket: impl Into<PathBuf>) -> std::io::Result<Client> {
+    pub fn new(socket: impl Into<PathBuf>) -> Result<Client, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
-            .build()?;
+            .build()
+            .map_err(|error| ClientError::Request(error.to_string()))?;
         Ok(Client {
             client: super::Client::new(socket),
             runtime,

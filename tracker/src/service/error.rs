@@ -37,7 +37,7 @@ pub enum ServiceError {
     #[error("nothing is known of process {0}")]
     Unknown(ProcessId),
     /// The process is pid 1, a kernel thread, tracker, or a zombie.
-    #[error("no session can be opened for process {pid}: {why}")]
+    #[error("process {pid} cannot be owned by a session: {why}")]
     Unsuitable {
         /// Which one.
         pid: Pid,

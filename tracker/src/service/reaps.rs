@@ -14,7 +14,7 @@ use super::error::ServiceError;
 use super::restricted::Restricted;
 use super::sessions::find;
 use super::{Service, lock};
-use crate::api;
+use crate::api::{self, CloseSession};
 use crate::lineage::SessionId;
 use crate::process::{Cancel, Proc, ProcessId};
 use crate::reap::{Options, Protected, Report, SessionTarget, Verdict, reap};
@@ -31,7 +31,11 @@ const LISTED: u32 = 200;
 /// What to reap and how; stored, so that it can be resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
-    target: JobTarget,
+    session: SessionId,
+    ends: Ends,
+    /// The process that was asked for, when the session was only opened for
+    /// this reap.
+    process: Option<api::ProcessKey>,
     grace_ms: u64,
     dry_run: bool,
     exclude_root: bool,
@@ -40,21 +44,16 @@ pub(super) struct Job {
     client: Option<api::ProcessKey>,
 }
 
+/// When the session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum JobTarget {
-    /// The session ends with the reap.
-    Close { session: SessionId },
-    /// The session goes on.
-    Session { session: SessionId },
-}
-
-impl JobTarget {
-    fn session(self) -> SessionId {
-        match self {
-            JobTarget::Close { session } | JobTarget::Session { session } => session,
-        }
-    }
+#[serde(rename_all = "snake_case")]
+enum Ends {
+    /// Not by this reap.
+    Never,
+    /// When nothing of it is known to be alive.
+    Dead,
+    /// When the reap is over, whoever is alive then.
+    Over,
 }
 
 /// A reap that is under way.
@@ -84,11 +83,11 @@ impl Service {
         self: &Arc<Service>,
         caller: Caller,
         session: &str,
-        request: &api::CloseSession,
+        request: &CloseSession,
     ) -> Result<Outcome, ServiceError> {
         let session = find(self.tracking().sessions(), caller, session)?.id;
-        let target = JobTarget::Close { session };
-        self.begin(self.job(caller, target, request.grace_ms, request.dry_run, false)?)
+        let CloseSession { grace_ms, dry_run } = *request;
+        self.begin(job(caller, session, Ends::Dead, grace_ms, dry_run)?)
     }
 
     /// Ends processes.
@@ -97,13 +96,55 @@ impl Service {
         caller: Caller,
         request: &api::ReapRequest,
     ) -> Result<Outcome, ServiceError> {
-        let target = match &request.target {
-            api::ReapTarget::Session { session } => JobTarget::Session {
-                session: find(self.tracking().sessions(), caller, session)?.id,
-            },
+        let api::ReapRequest {
+            target,
+            grace_ms,
+            dry_run,
+            exclude_root,
+        } = request;
+        let session = match target {
+            api::ReapTarget::Session { session } => {
+                find(self.tracking().sessions(), caller, session)?.id
+            }
+            api::ReapTarget::Process { pid } => {
+                return self.reap_process(caller, *pid, *grace_ms, *dry_run, *exclude_root);
+            }
         };
-        let (grace_ms, dry_run) = (request.grace_ms, request.dry_run);
-        self.begin(self.job(caller, target, grace_ms, dry_run, request.exclude_root)?)
+        let job = job(caller, session, Ends::Never, *grace_ms, *dry_run)?;
+        self.begin(Job {
+            exclude_root: *exclude_root,
+            ..job
+        })
+    }
+
+    /// Ends a process and its descendants: whoever would be the members of a
+    /// session that is opened for it now.
+    fn reap_process(
+        self: &Arc<Service>,
+        caller: Caller,
+        pid: api::ProcessRef,
+        grace_ms: u64,
+        dry_run: bool,
+        exclude_root: bool,
+    ) -> Result<Outcome, ServiceError> {
+        check_grace(grace_ms)?;
+        let open = api::OpenSession {
+            name: None,
+            pid,
+            keep: Vec::new(),
+        };
+        let session = self.open_unsaved(caller, &open)?;
+        let process = session.roots.first().copied().map(Into::into);
+        let job = job(caller, session.id, Ends::Over, grace_ms, dry_run)?;
+        let begun = self.begin(Job {
+            process,
+            exclude_root,
+            ..job
+        });
+        if begun.is_err() {
+            self.forget(session.id)?;
+        }
+        begun
     }
 
     /// The last reaps.
@@ -133,34 +174,11 @@ impl Service {
         )
     }
 
-    fn job(
-        &self,
-        caller: Caller,
-        target: JobTarget,
-        grace_ms: u64,
-        dry_run: bool,
-        exclude_root: bool,
-    ) -> Result<Job, ServiceError> {
+    /// Records a reap and starts it. A dry run changes nothing, so it is not recorded.
+    fn begin(self: &Arc<Service>, job: Job) -> Result<Outcome, ServiceError> {
         if self.is_stopping() {
             return Err(ServiceError::ShuttingDown);
         }
-        if grace_ms > api::MAX_GRACE_MS {
-            let why = format!("grace_ms is at most {} (a day)", api::MAX_GRACE_MS);
-            return Err(ServiceError::BadField(why));
-        }
-        Ok(Job {
-            target,
-            grace_ms,
-            dry_run,
-            exclude_root,
-            uid: caller.uid,
-            may_all: caller.may_all,
-            client: caller.process.map(Into::into),
-        })
-    }
-
-    /// Records a reap and starts it. A dry run changes nothing, so it is not recorded.
-    fn begin(self: &Arc<Service>, job: Job) -> Result<Outcome, ServiceError> {
         let id = format!(
             "{}{}",
             SessionId::random()?,
@@ -169,7 +187,7 @@ impl Service {
         let new = NewReap {
             id: id.clone(),
             request: serde_json::to_string(&job)?,
-            session: Some(job.target.session()),
+            session: Some(job.session),
             owner_uid: job.uid,
         };
         let record = !job.dry_run;
@@ -185,6 +203,10 @@ impl Service {
     /// Starts a reap that an earlier daemon began.
     pub(super) fn resume(self: &Arc<Service>, record: &ReapRecord) -> Result<(), ServiceError> {
         let job: Job = serde_json::from_str(&record.request)?;
+        if self.tracking().sessions().get(job.session).is_none() {
+            let error = "the daemon was restarted meanwhile; ask again";
+            return Ok(self.store().finish_reap(&record.id, Err(error), &[])?);
+        }
         let id = record.id.clone();
         // Nobody waits for the outcome; it is in the store.
         self.start(&record.id, job, move |service| {
@@ -205,13 +227,12 @@ impl Service {
         check_running(&running, &job)?;
         // While the lock is held, so that no two reaps of a session begin.
         record(self)?;
-        if let JobTarget::Close { session } = job.target
-            && !job.dry_run
-        {
-            self.tracking().set_state(session, SessionState::Closing);
+        if job.ends != Ends::Never && !job.dry_run {
+            self.tracking()
+                .set_state(job.session, SessionState::Closing);
         }
         let entry = Running {
-            session: Some(job.target.session()).filter(|_| !job.dry_run),
+            session: (!job.dry_run).then_some(job.session),
             uid: job.uid,
             cancel: cancel.clone(),
             thread: None,
@@ -260,18 +281,14 @@ impl Service {
             ..Options::default()
         };
         let protected = Protected::new(&proc, &options.client)?;
-        match job.target {
-            JobTarget::Close { session } | JobTarget::Session { session } => {
-                let target = SessionTarget::new(Arc::clone(&self.tracking), session, protected)?;
-                let excluded = if job.exclude_root {
-                    self.roots(session)
-                } else {
-                    HashSet::new()
-                };
-                let mut target = Restricted::new(target, &proc, caller, excluded);
-                Ok(reap(&mut target, &proc, &options, cancel))
-            }
-        }
+        let target = SessionTarget::new(Arc::clone(&self.tracking), job.session, protected)?;
+        let excluded = if job.exclude_root {
+            self.roots(job.session)
+        } else {
+            HashSet::new()
+        };
+        let mut target = Restricted::new(target, &proc, caller, excluded, job.process);
+        Ok(reap(&mut target, &proc, &options, cancel))
     }
 
     fn roots(&self, session: SessionId) -> HashSet<ProcessId> {
@@ -290,32 +307,36 @@ impl Service {
         job: &Job,
         result: Result<Report, ServiceError>,
     ) -> Result<Report, ServiceError> {
-        if job.dry_run {
-            return result;
-        }
-        if let JobTarget::Close { session } = job.target {
-            self.tracking().set_state(session, SessionState::Open);
-        }
-        if self.is_stopping() {
+        self.tracking().set_state(job.session, SessionState::Open);
+        if self.is_stopping() && !job.dry_run {
             // The record stays as it is, for the next daemon.
             return Err(ServiceError::ShuttingDown);
         }
-        let report = match result {
-            Ok(report) => report,
-            Err(error) => {
-                self.store().finish_reap(id, Err(&error.to_string()), &[])?;
-                return Err(error);
+        let is_dead =
+            |report: &Report| matches!(report.verdict, Verdict::Complete | Verdict::Incomplete);
+        let ends = match job.ends {
+            Ends::Never => false,
+            Ends::Dead => !job.dry_run && result.as_ref().is_ok_and(is_dead),
+            Ends::Over => true,
+        };
+        let closed = if ends {
+            self.forget(job.session)?
+        } else {
+            Vec::new()
+        };
+        if job.dry_run {
+            return result;
+        }
+        let text = match &result {
+            Ok(report) => {
+                self.metrics.reaped(report);
+                Ok(serde_json::to_string(report)?)
             }
+            Err(error) => Err(error.to_string()),
         };
-        self.metrics.reaped(&report);
-        let over = matches!(report.verdict, Verdict::Complete | Verdict::Incomplete);
-        let closed = match job.target {
-            JobTarget::Close { session } if over => self.forget(session)?,
-            _ => Vec::new(),
-        };
-        self.store()
-            .finish_reap(id, Ok(&serde_json::to_string(&report)?), &closed)?;
-        Ok(report)
+        let outcome = text.as_deref().map_err(String::as_str);
+        self.store().finish_reap(id, outcome, &closed)?;
+        result
     }
 
     /// Ends a session and those inside it, the innermost first.
@@ -330,11 +351,41 @@ impl Service {
     }
 }
 
+fn job(
+    caller: Caller,
+    session: SessionId,
+    ends: Ends,
+    grace_ms: u64,
+    dry_run: bool,
+) -> Result<Job, ServiceError> {
+    check_grace(grace_ms)?;
+    Ok(Job {
+        session,
+        ends,
+        process: None,
+        grace_ms,
+        dry_run,
+        exclude_root: false,
+        uid: caller.uid,
+        may_all: caller.may_all,
+        client: caller.process.map(Into::into),
+    })
+}
+
+fn check_grace(grace_ms: u64) -> Result<(), ServiceError> {
+    if grace_ms > api::MAX_GRACE_MS {
+        let why = format!("grace_ms is at most {} (a day)", api::MAX_GRACE_MS);
+        return Err(ServiceError::BadField(why));
+    }
+    Ok(())
+}
+
 fn check_running(
     running: &std::collections::HashMap<String, Running>,
     job: &Job,
 ) -> Result<(), ServiceError> {
-    if let Some(session) = Some(job.target.session()).filter(|_| !job.dry_run) {
+    if !job.dry_run {
+        let session = job.session;
         let busy = running
             .iter()
             .find(|(_, other)| other.session == Some(session));

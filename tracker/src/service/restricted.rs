@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::caller::Caller;
+use crate::api::ProcessKey;
 use crate::process::{Proc, ProcessId};
 use crate::reap::{
     Candidate, Description, SpareReason, Spared, Survey, Target, TargetEntry, TargetError,
@@ -23,6 +24,8 @@ pub(super) struct Restricted<'a, T> {
     proc: &'a Proc,
     uid: Option<u32>,
     excluded: HashSet<ProcessId>,
+    /// What the report names instead of a session that was opened for the reap.
+    process: Option<ProcessKey>,
     /// Somebody was spared who has the session's tag all the same.
     spares_a_member: bool,
 }
@@ -33,6 +36,7 @@ impl<'a, T: Target> Restricted<'a, T> {
         proc: &'a Proc,
         caller: Caller,
         excluded: HashSet<ProcessId>,
+        process: Option<ProcessKey>,
     ) -> Restricted<'a, T> {
         let uid = (!caller.may_all).then_some(caller.uid);
         Restricted {
@@ -40,6 +44,7 @@ impl<'a, T: Target> Restricted<'a, T> {
             proc,
             uid,
             excluded,
+            process,
             spares_a_member: false,
         }
     }
@@ -64,7 +69,10 @@ impl<'a, T: Target> Restricted<'a, T> {
 
 impl<T: Target> Target for Restricted<'_, T> {
     fn entry(&self) -> TargetEntry {
-        self.inner.entry()
+        match self.process {
+            Some(ProcessKey { pid, start_ticks }) => TargetEntry::Process { pid, start_ticks },
+            None => self.inner.entry(),
+        }
     }
 
     fn source(&self) -> SourceKind {

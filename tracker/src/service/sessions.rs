@@ -25,6 +25,22 @@ impl Service {
         caller: Caller,
         request: &api::OpenSession,
     ) -> Result<api::SessionInfo, ServiceError> {
+        let session = self.open_unsaved(caller, request)?;
+        if let Err(error) = self.store().save_session(&session) {
+            // Nobody has heard of it, so nothing is lost by forgetting it.
+            let _ = self.tracking().close(session.id);
+            return Err(error.into());
+        }
+        let tracking = self.tracking();
+        Ok(view::session(&session, &alive_by_session(&tracking)))
+    }
+
+    /// Opens a session that does not outlive the daemon.
+    pub(super) fn open_unsaved(
+        &self,
+        caller: Caller,
+        request: &api::OpenSession,
+    ) -> Result<Session, ServiceError> {
         if self.is_stopping() {
             return Err(ServiceError::ShuttingDown);
         }
@@ -39,31 +55,20 @@ impl Service {
             let why = format!("process {} does not run as uid {}", seen.id, caller.uid);
             return Err(ServiceError::Forbidden(why));
         }
-        let session = {
-            let mut tracking = self.tracking();
-            check_limits(tracking.sessions(), caller)?;
-            check_around(&mut tracking, caller, &seen)?;
-            let root = Root::Running(seen.id);
-            let open = OpenSession {
-                name,
-                root,
-                owner_uid: caller.uid,
-                keep,
-            };
-            let id = tracking.open(open)?;
-            tracking
-                .sessions()
-                .get(id)
-                .cloned()
-                .ok_or_else(|| no_session(id))?
-        };
-        if let Err(error) = self.store().save_session(&session) {
-            // Nobody has heard of it, so nothing is lost by forgetting it.
-            let _ = self.tracking().close(session.id);
-            return Err(error.into());
-        }
-        let tracking = self.tracking();
-        Ok(view::session(&session, &alive_by_session(&tracking)))
+        let mut tracking = self.tracking();
+        check_limits(tracking.sessions(), caller)?;
+        check_around(&mut tracking, caller, &seen)?;
+        let root = Root::Running(seen.id);
+        let id = tracking.open(OpenSession {
+            name,
+            root,
+            owner_uid: caller.uid,
+            keep,
+        })?;
+        let session = tracking.sessions().get(id);
+        session
+            .cloned()
+            .ok_or_else(|| ServiceError::NoSession(id.to_string()))
     }
 
     /// The sessions that the caller may see.
@@ -151,10 +156,6 @@ pub(super) fn find<'a>(
             count: own.len(),
         }),
     }
-}
-
-pub(super) fn no_session(id: SessionId) -> ServiceError {
-    ServiceError::NoSession(id.to_string())
 }
 
 /// How many members each session has that are not known to be dead.

@@ -57,7 +57,10 @@ pub(super) fn inherit(old: Option<Tag>, new: Tag, instead_of: Option<SessionId>)
             let exempt = old.exempt || new.exempt;
             (exempt != old.exempt).then_some(Tag { exempt, ..new })
         }
-        Some(old) if Some(old.session) == instead_of => Some(new),
+        Some(old) if Some(old.session) == instead_of => {
+            let exempt = old.exempt || new.exempt;
+            Some(Tag { exempt, ..new })
+        }
         Some(_) => None,
     }
 }
@@ -130,6 +133,14 @@ mod tests {
             Some(new)
         );
         assert_eq!(inherit(Some(kept), new, None), None);
+        let taken_over = Some(Tag {
+            exempt: true,
+            ..Tag::member(inner)
+        });
+        assert_eq!(
+            inherit(Some(kept), Tag::member(inner), Some(outer)),
+            taken_over
+        );
         assert_eq!(inherit(Some(new), kept, None), Some(kept));
     }
 }

@@ -307,7 +307,11 @@ impl Source for EbpfSource {
             .ok_or(SourceError::Gone(root))?;
         let mut tagged = Vec::new();
         // The root first: whoever it creates from now on is a member by itself.
-        if self.tag(&root_row, |_| Some(tag))? {
+        let of_root = |old: Option<Tag>| {
+            let exempt = tag.exempt || old.is_some_and(|old| old.exempt);
+            Some(Tag { exempt, ..tag })
+        };
+        if self.tag(&root_row, of_root)? {
             tagged.push(root_row);
         }
         if !fresh {
