@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::exit::Exit;
-use super::{completions, events, keep, lineage, output, reap, serve, session, status, tree, why};
+use super::{
+    completions, events, keep, lineage, output, reap, run, serve, session, status, tree, why,
+};
 
 /// Find and end every process that a command left behind.
 #[derive(Debug, Parser)]
@@ -28,6 +30,8 @@ pub(super) struct Cli {
 /// One variant a command, one file a command.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Run a command, and end what it leaves behind
+    Run(run::Args),
     /// Serve sessions, queries and reaps: the daemon
     Serve(serve::Args),
     /// Open, show and end sessions of the daemon

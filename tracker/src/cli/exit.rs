@@ -23,8 +23,26 @@ impl Exit {
     pub(super) const INCOMPLETE: Exit = Exit(4);
     /// A reap was refused.
     pub(super) const REFUSED: Exit = Exit(5);
+    /// `run`: something was left behind.
+    pub(super) const LEAKED: Exit = Exit(120);
+    /// `run`: it is not proven that nothing is left.
+    pub(super) const NOT_PROVEN: Exit = Exit(121);
     /// `run`: tracker could not start the command.
     pub(super) const NOT_STARTED: Exit = Exit(125);
+    /// `run`: the command cannot be executed.
+    pub(super) const NOT_EXECUTABLE: Exit = Exit(126);
+    /// `run`: the command was not found.
+    pub(super) const NOT_FOUND: Exit = Exit(127);
+
+    /// A command's own status.
+    pub(super) fn code(code: u8) -> Exit {
+        Exit(code)
+    }
+
+    /// What a shell says of a command that a signal ended.
+    pub(super) fn signal(signal: u8) -> Exit {
+        Exit(128_u8.saturating_add(signal))
+    }
 
     /// The status of `reap` and of `session close`.
     pub(super) fn of_verdict(verdict: Verdict) -> Exit {
@@ -59,6 +77,11 @@ impl Failure {
             exit,
             error: error.into(),
         }
+    }
+
+    /// The same with another status.
+    pub(super) fn with_exit(self, exit: Exit) -> Failure {
+        Failure { exit, ..self }
     }
 
     /// Whether stdout was closed by its reader.

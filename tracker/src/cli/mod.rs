@@ -14,6 +14,7 @@ mod man;
 mod output;
 mod process_arg;
 mod reap;
+mod run;
 mod serve;
 mod session;
 mod status;
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Run(args) => run::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Session(args) => session::run(&args),

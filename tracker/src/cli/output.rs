@@ -19,15 +19,22 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), PrintError> {
     print(text)
 }
 
-/// Says on stderr why something went wrong. What was typed by hand or named by
-/// the kernel may be in it, so control characters are not passed on.
+/// Says on stderr why something went wrong.
 pub(super) fn complain(text: &str) {
-    let line: String = text
+    tell(&format!("tracker: {text}"));
+}
+
+/// Says one line on stderr. What was typed by hand or named by the kernel may
+/// be in it, so control characters are not passed on.
+pub(super) fn tell(text: &str) {
+    let mut line: String = text
         .chars()
         .map(|char| if char.is_control() { ' ' } else { char })
         .collect();
-    // Nobody is left to tell when stderr cannot be written.
-    let _ = writeln!(io::stderr(), "tracker: {line}");
+    line.push('\n');
+    // In one piece, for others may write there too. Nobody is left to tell when
+    // it cannot be written.
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Stdout could not be written.

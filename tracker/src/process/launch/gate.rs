@@ -14,7 +14,7 @@ use rustix::pipe::PipeFlags;
 use super::child::Child;
 use super::image::{Image, Launch};
 use super::inherited::{Inherited, RESTORED, SignalSet, change_mask, dispose, handler};
-use crate::process::{Opened, Pid, PidFd, PidFdError, Proc, ProcError};
+use crate::process::{Opened, Pid, PidFd, PidFdError, Proc, ProcError, ProcessId};
 
 /// How the child ends when it was not released.
 const ABANDONED: i32 = 125;
@@ -26,6 +26,7 @@ const NOT_EXECUTED: i32 = 126;
 /// Dropping it ends it; the command does not run. So does the end of tracker.
 #[derive(Debug)]
 pub struct Gated {
+    id: ProcessId,
     child: Option<Child>,
     gate: OwnedFd,
     value_len: usize,
@@ -73,6 +74,7 @@ impl Launch {
         };
         let seen = proc.seen(pid)?.ok_or(LaunchError::Lost(pid))?;
         Ok(Gated {
+            id: seen.id,
             child: Some(Child::new(seen.id, pidfd, status, &self.program)),
             gate,
             value_len: self.value_len,
@@ -81,9 +83,9 @@ impl Launch {
 }
 
 impl Gated {
-    /// The child. It keeps its identity when it executes the command.
-    pub fn child(&self) -> Option<&Child> {
-        self.child.as_ref()
+    /// Who it is. It keeps this identity when it executes the command.
+    pub fn id(&self) -> ProcessId {
+        self.id
     }
 
     /// Lets it execute the command, with this value of [`Launch::variable`].

@@ -2,12 +2,13 @@
 //! The signals that tracker gets while it runs a command.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
 use super::inherited::{SignalSet, change_mask, dispose};
 use crate::process::Pid;
+use tokio::io::unix::AsyncFd;
 
 /// Signals that are left alone. The first two cannot be blocked. A fault of
 /// tracker's own must end it. SIGPIPE is ignored, and sent by every write to a
@@ -87,6 +88,43 @@ impl Signals {
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Signals {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// [`Signals`] on a tokio runtime.
+#[derive(Debug)]
+pub struct SignalStream(AsyncFd<Signals>);
+
+impl SignalStream {
+    /// To be called on the runtime, which must have its I/O driver enabled.
+    pub fn new(signals: Signals) -> Result<SignalStream, SignalError> {
+        // SAFETY: `Signals` owns its descriptor, never exchanges it, and closes
+        // it when it is dropped, which `AsyncFd` does last.
+        let registered = unsafe { AsyncFd::register(signals) };
+        registered
+            .map(SignalStream)
+            .map_err(|error| SignalError(error.into()))
+    }
+
+    /// Waits until there are signals; answers all that there are.
+    pub async fn receive(&self) -> Result<Vec<Received>, SignalError> {
+        loop {
+            let mut guard = self.0.readable().await.map_err(SignalError)?;
+            let mut received = Vec::new();
+            while let Some(one) = guard.get_inner().next()? {
+                received.push(one);
+            }
+            guard.clear_ready();
+            if !received.is_empty() {
+                return Ok(received);
+            }
+        }
     }
 }
 

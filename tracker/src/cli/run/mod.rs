@@ -1,0 +1,222 @@
+//! `tracker run`: runs a command, and ends what it leaves behind.
+
+mod continued;
+mod forwarding;
+mod jobs;
+mod report;
+mod status;
+mod supervise;
+mod teardown;
+mod terminal;
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::duration;
+use super::exit::{Exit, Failure};
+use super::output;
+use crate::embedded::Tracker;
+use crate::lineage::SessionId;
+use crate::process::launch::{Gated, Inherited, Launch, SignalStream, Signals};
+use crate::process::{Proc, escape};
+use crate::reap::{Options, Report, summary};
+use crate::session::{KeepRule, OpenSession, Root};
+use crate::source::{Purpose, SourceChoice};
+use report::Destination;
+use status::Ended;
+use supervise::Supervisor;
+
+/// Tells the command, and whatever it starts, which session it is in.
+const VARIABLE: &str = "TRACKER_SESSION";
+/// Digits of a session id.
+const ID_LEN: usize = 12;
+/// How often the source is asked for what happened.
+const PUMP_INTERVAL: Duration = Duration::from_millis(100);
+/// The source is asked for at most this part of the time.
+const PUMP_SHARE: u32 = 10;
+
+/// Run a command, and end what it leaves behind
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The command gets what tracker got: terminal, process group, descriptors, signal mask
+and dispositions, working directory, environment, and TRACKER_SESSION besides. When
+it ends, its descendants get SIGTERM, after the grace SIGKILL, wherever they went.
+
+Signals that tracker gets are passed on to the command, but for those that it has got
+already (Ctrl-C) and those that it or its descendants sent. While what is left is being
+ended, SIGINT, SIGTERM, SIGHUP or SIGQUIT cuts the grace short (SIGKILL at once), and
+one more gives up: what is alive then is named.
+
+Exit status: that of the command; 128 + n when signal n ended it;
+  127 command not found, 126 it cannot be executed, 125 tracker could not start it;
+  and when the command ended with 0:
+  121 something is alive, or that nothing is cannot be proven, or there is no report,
+  120 with --fail-on-leak: something was left behind.
+
+Examples:
+  tracker run -- make test
+  tracker run --grace 0 --fail-on-leak -- ./ci.sh
+  tracker run --keep postgres --report reap.json -- ./start-services")]
+pub(super) struct Args {
+    /// Name of the session [default: that of the command]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The time between SIGTERM and SIGKILL
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    grace: Duration,
+    /// Leave alone what matches, and its descendants: the name of a program, its
+    /// path, or a pattern like 'redis-*'; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    keep: Vec<KeepRule>,
+    /// Exit with 120 when something was left behind
+    #[arg(long)]
+    fail_on_leak: bool,
+    /// Only say what was left behind, and leave it alone
+    #[arg(long)]
+    no_reap: bool,
+    /// Write the report to a file as JSON; - for stdout
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// How to track; auto takes the best that works
+    #[arg(long, value_name = "SOURCE", default_value = "auto")]
+    source: SourceChoice,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let not_started = |failure: Failure| failure.with_exit(Exit::NOT_STARTED);
+    let destination = args.report.as_deref().map(Destination::new).transpose();
+    let destination = destination.map_err(|error| not_started(error.into()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(|error| not_started(error.into()))?;
+    let _entered = runtime.enter();
+    let started = start(args).map_err(not_started)?;
+    runtime.block_on(attend(args, started, destination))
+}
+
+/// A command that runs, and whatever watches it.
+struct Started {
+    supervisor: Supervisor,
+    tracker: Tracker,
+    session: SessionId,
+}
+
+/// Starts the command, tracked from its first instruction.
+fn start(args: &Args) -> Result<Started, Failure> {
+    let proc = Proc::open()?;
+    let signals = Signals::take_over()?;
+    // Forked first, when there is nothing yet that it could get a copy of.
+    let gated = fork(args, &proc)?;
+    let signals = SignalStream::new(signals)?;
+    let tracker = Tracker::open(args.source, Purpose::Run)?;
+    let session = tracker.open_session(OpenSession {
+        name: args.session_name(),
+        root: Root::Fresh(gated.id()),
+        owner_uid: rustix::process::getuid().as_raw(),
+        keep: args.keep.clone(),
+    })?;
+    let child = gated.release(&session.to_string())?;
+    let supervisor = Supervisor::new(signals, child, tracker.clone(), proc);
+    Ok(Started {
+        supervisor,
+        tracker,
+        session,
+    })
+}
+
+fn fork(args: &Args, proc: &Proc) -> Result<Gated, Failure> {
+    let (program, arguments) = args.command.split_first().context("no command")?;
+    let launch = Launch {
+        program: program.clone(),
+        args: arguments.to_vec(),
+        variable: VARIABLE,
+        value_len: ID_LEN,
+        inherited: Inherited::at_start(),
+    };
+    Ok(launch.fork(proc)?)
+}
+
+/// Waits for the command, and ends what it leaves behind.
+async fn attend(
+    args: &Args,
+    mut started: Started,
+    destination: Option<Destination>,
+) -> Result<Exit, Failure> {
+    let ended = tokio::select! {
+        ended = started.supervisor.until_end() => ended?,
+        never = pump(&started.tracker) => match never {},
+    };
+    if let Ended::NotExecuted(error) = &ended {
+        output::complain(&error.to_string());
+    }
+    let options = Options {
+        grace: args.grace,
+        dry_run: args.no_reap,
+        ..Options::default()
+    };
+    let Started {
+        supervisor,
+        tracker,
+        session,
+    } = &mut started;
+    let report = teardown::tear_down(supervisor, tracker, *session, options).await;
+    let report = report.map_err(|error| output::complain(&Failure::from(error).to_string()));
+    let report = report
+        .ok()
+        .filter(|report| tell(report, destination.as_ref()));
+    Ok(status::exit(&ended, report.as_ref(), args.fail_on_leak))
+}
+
+/// Takes in what happened, from time to time. A source that cannot be asked
+/// now may be asked later; what it missed it will say in the report.
+async fn pump(tracker: &Tracker) -> Infallible {
+    loop {
+        tokio::time::sleep(PUMP_INTERVAL).await;
+        let tracker = tracker.clone();
+        let before = Instant::now();
+        let pumped = tokio::task::spawn_blocking(move || tracker.pump()).await;
+        if let Ok(Err(error)) = pumped {
+            tracing::info!(%error, "the source cannot be asked");
+        }
+        // Thousands of processes make a snapshot of /proc slow.
+        let rest = before.elapsed() * PUMP_SHARE;
+        tokio::time::sleep(rest.saturating_sub(PUMP_INTERVAL)).await;
+    }
+}
+
+/// Says what was left behind. False when the report did not get to where it
+/// was to go.
+fn tell(report: &Report, destination: Option<&Destination>) -> bool {
+    if let Some(line) = summary::line(report) {
+        output::tell(&line);
+    }
+    let Some(destination) = destination else {
+        return true;
+    };
+    match destination.write(report) {
+        Ok(()) => true,
+        Err(error) => {
+            output::complain(&Failure::from(error).to_string());
+            false
+        }
+    }
+}
+
+impl Args {
+    fn session_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let program = self.command.first().map(Path::new);
+            let name = program.and_then(Path::file_name).unwrap_or_default();
+            escape(name.as_encoded_bytes())
+        })
+    }
+}
