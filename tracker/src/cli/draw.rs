@@ -225,7 +225,7 @@ mod tests {
             signal: Some(9),
         });
         let line = style(Some(30)).line("", &one, "1");
-        assert_eq!(line, "1 sh… [signal 9, ran 0.000 s]");
+        assert_eq!(line, "1 sh … [signal 9, ran 0.000 s]");
     }
 
     #[test]
