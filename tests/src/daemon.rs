@@ -3,9 +3,8 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -38,7 +37,10 @@ impl<'a> Daemon<'a> {
     /// Starts one, and waits until it answers.
     #[track_caller]
     pub fn start(scene: &'a Scene, source: Source) -> Daemon<'a> {
-        let log = File::options().create(true).append(true).open(scene.dir().join("daemon.log"));
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(scene.dir().join("daemon.log"));
         // Not of the scene: what ends the scene's members must not end it, and
         // it must not hold their lifeline.
         let mut command = Command::new(crate::tracker_binary());
@@ -47,19 +49,28 @@ impl<'a> Daemon<'a> {
             .arg(socket(scene))
             .arg("--state-dir")
             .arg(scene.dir().join("state"))
-            .arg("--pin-dir")
-            .arg(pin_dir(scene))
             .current_dir("/")
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
             .stderr(log.expect("a log file"));
         let child = command.spawn().expect("the daemon starts");
         let who = Who::with_pid(child.id());
-        let mut daemon = Daemon { scene, source, child, who };
+        let mut daemon = Daemon {
+            scene,
+            source,
+            child,
+            who,
+        };
         until("an answer of the daemon", || {
             let ended = daemon.child.try_wait().expect("a child to ask for");
-            assert!(ended.is_none(), "the daemon ended: {ended:?}\n{}", daemon.log());
-            daemon.try_ask("GET", "/v1/status", "").filter(|answer| answer.status == 200)
+            assert!(
+                ended.is_none(),
+                "the daemon ended: {ended:?}\n{}",
+                daemon.log()
+            );
+            daemon
+                .try_ask("GET", "/v1/status", "")
+                .filter(|answer| answer.status == 200)
         });
         daemon
     }
@@ -86,6 +97,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// A new daemon in the place of one that was killed.
+    #[must_use]
     #[track_caller]
     pub fn restart(mut self) -> Daemon<'a> {
         self.kill();
@@ -98,7 +110,9 @@ impl<'a> Daemon<'a> {
     #[track_caller]
     pub fn stop(mut self) {
         self.who.signal(Signal::TERM);
-        let status = until("the end of the daemon", || self.child.try_wait().expect("a child"));
+        let status = until("the end of the daemon", || {
+            self.child.try_wait().expect("a child")
+        });
         assert!(status.success(), "{status:?}\n{}", self.log());
     }
 
@@ -123,7 +137,13 @@ impl<'a> Daemon<'a> {
     #[track_caller]
     pub fn post(&self, path: &str, body: &Value) -> Value {
         let answer = self.ask("POST", path, &body.to_string());
-        assert_eq!(answer.status, 200, "{path}: {}\n{}", answer.body, self.log());
+        assert_eq!(
+            answer.status,
+            200,
+            "{path}: {}\n{}",
+            answer.body,
+            self.log()
+        );
         answer.body
     }
 
@@ -161,11 +181,6 @@ impl<'a> Daemon<'a> {
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
         self.kill();
-        // What it has pinned would go on tracking.
-        let _ = Command::new(crate::tracker_binary())
-            .args(["serve", "--unpin", "--pin-dir"])
-            .arg(pin_dir(self.scene))
-            .status();
     }
 }
 
@@ -174,18 +189,77 @@ pub fn parse(answer: &[u8]) -> Option<Answer> {
     let text = String::from_utf8_lossy(answer);
     let status = text.split(' ').nth(1)?.parse().ok()?;
     let (_, body) = text.split_once("\r\n\r\n")?;
-    Some(Answer { status, body: serde_json::from_str(body).unwrap_or(Value::Null) })
+    Some(Answer {
+        status,
+        body: serde_json::from_str(body).unwrap_or(Value::Null),
+    })
 }
 
 fn socket(scene: &Scene) -> PathBuf {
     scene.dir().join("d.sock")
 }
 
-/// A place below bpffs that no other test has.
-fn pin_dir(scene: &Scene) -> PathBuf {
-    let name = scene.dir().file_name().unwrap_or_default();
-    Path::new("/sys/fs/bpf").join(name)
+/// A shell that waits for what it is told: so a session can be opened for it
+/// before it does anything.
+#[derive(Debug)]
+pub struct Shell {
+    child: Child,
+    input: Option<ChildStdin>,
+    who: Who,
 }
 
-/// How long a reap in a test may take from SIGTERM to SIGKILL.
-pub const GRACE: Duration = Duration::from_secs(20);
+impl Shell {
+    /// Starts one on the scene.
+    #[track_caller]
+    pub fn new(scene: &Scene) -> Shell {
+        Shell::from_command(&mut scene.command("sh"))
+    }
+
+    /// Starts one by another command.
+    #[track_caller]
+    pub fn from_command(command: &mut Command) -> Shell {
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("a shell");
+        Shell {
+            input: child.stdin.take(),
+            who: Who::with_pid(child.id()),
+            child,
+        }
+    }
+
+    /// Who it is.
+    pub fn who(&self) -> Who {
+        self.who
+    }
+
+    /// Tells it what to do.
+    #[track_caller]
+    pub fn tell(&mut self, script: &str) {
+        let input = self
+            .input
+            .as_mut()
+            .expect("the shell has not been dismissed");
+        input
+            .write_all(format!("{script}\n").as_bytes())
+            .expect("the shell listens");
+    }
+
+    /// Lets it end, and waits for that.
+    #[track_caller]
+    pub fn dismiss(mut self) {
+        drop(self.input.take());
+        self.child.wait().expect("a child to wait for");
+    }
+
+    /// Waits for its end by other means.
+    pub fn wait(mut self) {
+        self.child.wait().expect("a child to wait for");
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // The scene ends it when the test has failed; nobody may stay a zombie.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

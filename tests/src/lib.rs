@@ -13,6 +13,7 @@
 
 mod canary;
 mod cgroup;
+mod daemon;
 mod lifeline;
 mod needs;
 pub mod proc;
@@ -28,6 +29,7 @@ mod wait;
 
 pub use canary::Canary;
 pub use cgroup::Cgroup;
+pub use daemon::{Answer, Daemon, Shell};
 pub use lifeline::Lifeline;
 pub use needs::{Need, able};
 pub use proc::{Life, Stat, Who};

@@ -12,6 +12,7 @@ mod crowd;
 mod double_fork;
 mod fork_bomb;
 mod fork_on_term;
+mod forks;
 mod hopper;
 mod leader_exits;
 mod linger;
@@ -40,6 +41,7 @@ const PLAYS: &[(&str, Play)] = &[
     ("fork-32bit", syscall32::play),
     ("fork-bomb", fork_bomb::play),
     ("fork-on-term", fork_on_term::play),
+    ("forks", forks::play),
     ("foster", subreaper::foster),
     ("hopper", hopper::play),
     ("hostile-comm", comm::play),
