@@ -1,113 +1,104 @@
-//! Facts about this host that decide which source works.
+//! Facts about this host that decide which source works: what `tracker doctor`
+//! shows.
+
+mod privileges;
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use serde::Serialize;
 
-/// A capability that matters, by its number in `include/uapi/linux/capability.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Capability {
-    /// Signal processes of other users.
-    CapKill = 5,
-    /// Look into processes of other users.
-    CapSysPtrace = 19,
-    /// Includes the next two.
-    CapSysAdmin = 21,
-    /// Load tracing programs.
-    CapPerfmon = 38,
-    /// Load programs and create maps.
-    CapBpf = 39,
+use super::select::{self, PassedOver, Purpose, SourceChoice};
+use super::{SourceKind, ebpf};
+use crate::process::escape;
+
+pub use privileges::{Capabilities, Capability, Lockdown};
+
+/// Everything about this host that bears on tracking.
+#[derive(Clone, Debug, Serialize)]
+pub struct Host {
+    /// `uname -r`.
+    pub kernel: String,
+    /// Whether the kernel describes its types.
+    pub btf: bool,
+    /// Whether `sched_process_exit` says itself that a thread group is dead
+    /// (since 6.16); unknown without BTF.
+    pub exit_has_group_dead: Option<bool>,
+    /// The effective capabilities, among those that matter.
+    pub capabilities: Vec<&'static str>,
+    /// Those that are missing for the probe.
+    pub missing_capabilities: Vec<&'static str>,
+    /// Kernel lockdown.
+    pub lockdown: Lockdown,
+    /// Whether pids here are the host's.
+    pub host_pid_namespace: bool,
+    /// Whether `/proc` shows start times as the kernel keeps them.
+    pub host_time_namespace: bool,
+    /// `kernel.unprivileged_bpf_disabled`: 0 allows some of it to everybody.
+    pub unprivileged_bpf_disabled: Option<u32>,
+    /// `kernel.pid_max`.
+    pub pid_max: Option<u32>,
+    /// `RLIMIT_MEMLOCK`, bytes; null for none. It limits maps before Linux 5.11 only.
+    pub memlock_bytes: Option<u64>,
+    /// Where cgroup2 is mounted.
+    pub cgroup2: Option<String>,
+    /// Where bpffs is mounted, on which a daemon keeps the probe.
+    pub bpffs: Option<String>,
+    /// The source that `--source auto` takes; null when none works.
+    pub source: Option<SourceKind>,
+    /// Why not a better one; with `source` null, why not any.
+    pub passed_over: Vec<PassedOver>,
 }
 
-impl Capability {
-    /// All of them.
-    pub const ALL: [Capability; 5] = [
-        Capability::CapKill,
-        Capability::CapSysPtrace,
-        Capability::CapSysAdmin,
-        Capability::CapPerfmon,
-        Capability::CapBpf,
-    ];
-
-    /// As the manual writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Capability::CapKill => "CAP_KILL",
-            Capability::CapSysPtrace => "CAP_SYS_PTRACE",
-            Capability::CapSysAdmin => "CAP_SYS_ADMIN",
-            Capability::CapPerfmon => "CAP_PERFMON",
-            Capability::CapBpf => "CAP_BPF",
-        }
-    }
-}
-
-/// The effective capabilities of this process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities(u64);
-
-impl Capabilities {
-    /// Of this thread; none when `/proc` does not tell.
-    pub fn effective() -> Capabilities {
-        let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-        Capabilities::parse(&status)
-    }
-
-    fn parse(status: &str) -> Capabilities {
-        let bits = status
-            .lines()
-            .find_map(|line| line.strip_prefix("CapEff:"))
-            .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-        Capabilities(bits.unwrap_or(0))
-    }
-
-    /// Whether it is among them.
-    pub fn has(self, capability: Capability) -> bool {
-        self.0 & 1 << capability as u32 != 0
-    }
-
-    /// What the probe needs and is not there.
-    pub fn missing_for_probe(self) -> Vec<Capability> {
-        if self.has(Capability::CapSysAdmin) {
-            return Vec::new();
-        }
-        [Capability::CapBpf, Capability::CapPerfmon]
+impl Host {
+    /// Looks at everything, and tries to load the probe.
+    pub fn probe() -> Host {
+        let capabilities = Capabilities::effective();
+        let names = |list: Vec<Capability>| list.into_iter().map(Capability::name).collect();
+        let has = Capability::ALL
             .into_iter()
-            .filter(|capability| !self.has(*capability))
-            .collect()
-    }
-}
-
-/// Kernel lockdown, `kernel_lockdown(7)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lockdown {
-    /// Off, or not built in.
-    None,
-    /// The kernel cannot be changed.
-    Integrity,
-    /// Nor can its memory be read, which the probe does.
-    Confidentiality,
-}
-
-impl Lockdown {
-    /// As it is now.
-    pub fn now() -> Lockdown {
-        let text = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
-        Lockdown::parse(&text)
-    }
-
-    fn parse(text: &str) -> Lockdown {
-        let chosen = text
-            .split_ascii_whitespace()
-            .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-        match chosen {
-            Some("integrity") => Lockdown::Integrity,
-            Some("confidentiality") => Lockdown::Confidentiality,
-            _ => Lockdown::None,
+            .filter(|one| capabilities.has(*one));
+        let (source, passed_over) = match select::open(SourceChoice::Auto, Purpose::Look) {
+            Ok(opened) => (Some(opened.source.kind()), opened.passed_over),
+            Err(error) => {
+                let reason = error.to_string();
+                let kind = SourceKind::Procfs;
+                (None, vec![PassedOver { kind, reason }])
+            }
+        };
+        Host {
+            kernel: rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
+            btf: ebpf::has_btf(),
+            exit_has_group_dead: ebpf::exit_has_group_dead(),
+            capabilities: names(has.collect()),
+            missing_capabilities: names(capabilities.missing_for_probe()),
+            lockdown: Lockdown::now(),
+            host_pid_namespace: in_host_pid_namespace().unwrap_or(false),
+            host_time_namespace: in_host_time_namespace(),
+            unprivileged_bpf_disabled: number("/proc/sys/kernel/unprivileged_bpf_disabled"),
+            pid_max: pid_max(),
+            memlock_bytes: rustix::process::getrlimit(rustix::process::Resource::Memlock).current,
+            cgroup2: mounted("cgroup2"),
+            bpffs: mounted("bpf"),
+            source,
+            passed_over,
         }
     }
+}
+
+/// Where a file system of this type is mounted first.
+fn mounted(fs_type: &str) -> Option<String> {
+    let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
+    let mount = mounts.into_iter().find(|mount| mount.fs_type == fs_type)?;
+    Some(escape(mount.mount_point.as_os_str().as_bytes()))
+}
+
+fn number(path: &str) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`.
@@ -129,11 +120,7 @@ pub fn in_host_time_namespace() -> bool {
 
 /// The largest pid plus one: how many processes there can be.
 pub fn pid_max() -> Option<u32> {
-    fs::read_to_string("/proc/sys/kernel/pid_max")
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
+    number("/proc/sys/kernel/pid_max")
 }
 
 #[cfg(test)]
@@ -141,28 +128,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probe_needs_bpf_and_perfmon_or_admin() {
-        let of = |bits: u64| Capabilities::parse(&format!("Name:\tx\nCapEff:\t{bits:016x}\n"));
-        assert_eq!(
-            of(0).missing_for_probe(),
-            [Capability::CapBpf, Capability::CapPerfmon]
-        );
-        assert_eq!(of(1 << 39).missing_for_probe(), [Capability::CapPerfmon]);
-        assert!(of(1 << 39 | 1 << 38).missing_for_probe().is_empty());
-        assert!(of(1 << 21).missing_for_probe().is_empty());
-        assert_eq!(Capabilities::parse("garbage"), Capabilities::default());
+    fn the_facts_agree_with_the_kernel() {
+        let host = Host::probe();
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        assert_eq!(host.kernel, release.trim());
+        let own = fs::read_link("/proc/self/ns/pid").unwrap();
+        let own = own.to_str().unwrap();
+        assert_eq!(host.host_pid_namespace, own == "pid:[4026531836]");
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        for (found, fs_type) in [(&host.cgroup2, "cgroup2"), (&host.bpffs, "bpf")] {
+            let is_mounted = mounts
+                .lines()
+                .any(|line| line.split(' ').nth(2) == Some(fs_type));
+            assert_eq!(found.is_some(), is_mounted, "{fs_type}");
+        }
     }
 
     #[test]
-    fn lockdown_is_the_word_in_brackets() {
-        assert_eq!(
-            Lockdown::parse("none integrity [confidentiality]\n"),
-            Lockdown::Confidentiality
-        );
-        assert_eq!(
-            Lockdown::parse("[none] integrity confidentiality\n"),
-            Lockdown::None
-        );
-        assert_eq!(Lockdown::parse(""), Lockdown::None);
+    fn a_better_source_that_is_not_taken_has_a_reason() {
+        let host = Host::probe();
+        let ebpf_is_taken = host.source == Some(SourceKind::Ebpf);
+        assert_eq!(host.passed_over.is_empty(), ebpf_is_taken, "{host:?}");
+        // What keeps the probe away shows among the facts.
+        if !host.btf || !host.missing_capabilities.is_empty() || !host.host_pid_namespace {
+            assert!(!ebpf_is_taken, "{host:?}");
+        }
     }
 }

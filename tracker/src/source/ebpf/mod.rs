@@ -18,3 +18,15 @@ pub use counters::Counters;
 pub use error::LoadError;
 pub use load::LoadOptions;
 pub use source::EbpfSource;
+
+/// Whether the kernel describes its types.
+pub(super) fn has_btf() -> bool {
+    std::path::Path::new(offsets::PATH).exists()
+}
+
+/// Whether `sched_process_exit` says itself that the thread group is dead.
+pub(super) fn exit_has_group_dead() -> Option<bool> {
+    let data = std::fs::read(offsets::PATH).ok()?;
+    let layout = offsets::Layout::find(&data).ok()?;
+    Some(layout.exit_has_group_dead)
+}
