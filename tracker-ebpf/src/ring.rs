@@ -61,7 +61,8 @@ fn flags(length: u64, wake: Wake) -> u64 {
         return u64::from(BPF_RB_FORCE_WAKEUP);
     }
     let unread = RING.query(u64::from(BPF_RB_AVAIL_DATA));
-    let after = unread + length;
+    // As the kernel counts: 8 bytes before each record, and a multiple of 8.
+    let after = unread + ((length + 15) & !7);
     let shift = settings::WAKE_SHIFT.load();
     let passed = (unread ^ after).wrapping_shr(shift) != 0;
     if after >= settings::WAKE_AT.load() && passed {
