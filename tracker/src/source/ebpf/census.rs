@@ -29,7 +29,7 @@ fn io_error(error: impl Error + Send + Sync + 'static) -> io::Error {
 
 /// Reads a walk to its end.
 pub(super) fn read(mut walk: impl Read) -> Result<Rows, SourceError> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(1 << 16);
     loop {
         match walk.read_to_end(&mut bytes) {
             Ok(_) => break,

@@ -1,5 +1,8 @@
 //! [`Source`], answered by the probe.
 
+#[cfg(test)]
+mod kernel_tests;
+
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -105,11 +108,14 @@ impl EbpfSource {
         census::read(walk.map_err(SourceError::Census)?)
     }
 
-    /// Reports everybody who was there before the probe.
+    /// Reports everybody who was there before the probe. From `/proc`, since
+    /// their names are there anyway.
     fn look_at_everybody(&mut self) -> Result<(), LoadError> {
-        let rows = self.census()?;
-        for row in rows.values() {
-            let snapshot = self.snapshot(row, None, true)?;
+        let seen = self.proc.scan()?;
+        let ids: HashMap<Pid, ProcessId> = seen.iter().map(|seen| (seen.id.pid, seen.id)).collect();
+        for seen in seen {
+            let parent = seen.stat.parent.and_then(|pid| ids.get(&pid)).copied();
+            let snapshot = self.snapshot(seen.id, parent, None, true)?;
             self.pending.extend(snapshot);
         }
         Ok(())
@@ -119,13 +125,11 @@ impl EbpfSource {
     /// more than its name.
     fn snapshot(
         &self,
-        row: &CensusRow,
+        id: ProcessId,
+        parent: Option<ProcessId>,
         tag: Option<Tag>,
         whole: bool,
     ) -> Result<Option<Event>, SourceError> {
-        let Some(id) = ProcessId::from_kernel(row.pid, row.start_ns) else {
-            return Ok(None);
-        };
         let (mut exe, mut argv, mut uid) = (None, None, None);
         if whole {
             exe = self.proc.exe(id.pid);
@@ -138,7 +142,7 @@ impl EbpfSource {
         };
         Ok(Some(Event::Snapshot(Snapshot {
             id,
-            parent: ProcessId::from_kernel(row.parent_pid, row.parent_start_ns),
+            parent,
             tag,
             time_ns: now_boot_ns(),
             comm: seen.stat.comm,
@@ -320,9 +324,13 @@ impl Source for EbpfSource {
         }
         let mut answer = Vec::with_capacity(tagged.len());
         for row in &tagged {
-            let snapshot = self.snapshot(row, Some(tag), !self.options.track_all)?;
+            let Some(id) = ProcessId::from_kernel(row.pid, row.start_ns) else {
+                continue;
+            };
+            let parent = ProcessId::from_kernel(row.parent_pid, row.parent_start_ns);
+            let snapshot = self.snapshot(id, parent, Some(tag), !self.options.track_all)?;
             self.pending.extend(snapshot);
-            answer.extend(ProcessId::from_kernel(row.pid, row.start_ns));
+            answer.push(id);
         }
         Ok(answer)
     }
