@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
+use super::super::maps::Put;
 use super::*;
 use tracker_tests::{Need, Who, able, until};
 
