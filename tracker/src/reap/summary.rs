@@ -162,10 +162,12 @@ fn number(count: usize, rest: &str) -> String {
     }
 }
 
-/// `sleep ×3, redis-server`, the most frequent first; a single one with its pid.
+/// `sleep ×3, redis-server`, the most frequent first; a single one with its
+/// command line and its pid. Whoever is ended right after its fork still has
+/// its creator's name, which alone tells nothing.
 fn names(processes: &[&ProcessEntry]) -> String {
     if let [one] = processes {
-        return format!("{} (pid {})", name(one), one.pid);
+        return format!("{} (pid {})", command(&one.comm, &one.cmdline), one.pid);
     }
     let mut counted: Vec<(String, usize)> = Vec::new();
     let mut sorted: Vec<_> = processes.iter().map(|one| name(one)).collect();
@@ -216,7 +218,7 @@ fn name(one: &ProcessEntry) -> String {
 /// The command line, or the name where that is all there is.
 fn command(comm: &str, cmdline: &[String]) -> String {
     if cmdline.is_empty() {
-        return format!("[{comm}]");
+        return format!("[{}]", bounded(comm, COMMAND));
     }
     bounded(&cmdline.join(" "), COMMAND)
 }

@@ -94,7 +94,7 @@ fn nothing_is_said_when_nobody_was_left_behind() {
 #[test]
 fn one_process_is_told_with_its_pid() {
     let one = vec![process(4711, "sleep", Outcome::Terminated)];
-    insta::assert_snapshot!(told(&report(Verdict::Complete, one, &[])), @"tracker: ended 1 process that was left behind: sleep (pid 4711) [complete, 3 ms]");
+    insta::assert_snapshot!(told(&report(Verdict::Complete, one, &[])), @"tracker: ended 1 process that was left behind: sleep 600 (pid 4711) [complete, 3 ms]");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn survivors_are_named_with_their_state() {
     let mut alive = process(4711, "touch", Outcome::Survived);
     alive.state = Some('D');
     let both = vec![alive, process(4712, "sleep", Outcome::Terminated)];
-    insta::assert_snapshot!(told(&report(Verdict::Survivors, both, &["1 process is alive"])), @"tracker: ended 1 process that was left behind: sleep (pid 4712); 1 is still alive: touch (pid 4711, state D) [survivors, 3 ms]");
+    insta::assert_snapshot!(told(&report(Verdict::Survivors, both, &["1 process is alive"])), @"tracker: ended 1 process that was left behind: sleep 600 (pid 4712); 1 is still alive: touch (pid 4711, state D) [survivors, 3 ms]");
 }
 
 #[test]
@@ -132,21 +132,21 @@ fn who_may_not_be_signalled_is_named() {
 #[test]
 fn what_is_not_proven_comes_with_the_first_reason() {
     let one = vec![process(4711, "sleep", Outcome::Terminated)];
-    insta::assert_snapshot!(told(&report(Verdict::Incomplete, one, &["first", "second"])), @"tracker: ended 1 process that was left behind: sleep (pid 4711) [incomplete, 3 ms]: first");
+    insta::assert_snapshot!(told(&report(Verdict::Incomplete, one, &["first", "second"])), @"tracker: ended 1 process that was left behind: sleep 600 (pid 4711) [incomplete, 3 ms]: first");
     insta::assert_snapshot!(told(&report(Verdict::Incomplete, Vec::new(), &["first"])), @"tracker: found nobody left behind [incomplete, 3 ms]: first");
 }
 
 #[test]
 fn a_cancelled_reap_says_whom_it_left_alone() {
     let one = vec![process(4711, "sleep", Outcome::Skipped)];
-    insta::assert_snapshot!(told(&report(Verdict::Incomplete, one, &["cancelled"])), @"tracker: left alone 1 process: sleep (pid 4711) [incomplete, 3 ms]: cancelled");
+    insta::assert_snapshot!(told(&report(Verdict::Incomplete, one, &["cancelled"])), @"tracker: left alone 1 process: sleep 600 (pid 4711) [incomplete, 3 ms]: cancelled");
 }
 
 #[test]
 fn nothing_can_forge_a_second_line() {
     let one = vec![process(4711, "a\nb\x1b[2J", Outcome::Terminated)];
     let reason = "x\r\n".repeat(500);
-    insta::assert_snapshot!(told(&report(Verdict::Incomplete, one, &[&reason])), @"tracker: ended 1 process that was left behind: a b [2J (pid 4711) [incomplete, 3 ms]: x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x…");
+    insta::assert_snapshot!(told(&report(Verdict::Incomplete, one, &[&reason])), @"tracker: ended 1 process that was left behind: a b [2J 600 (pid 4711) [incomplete, 3 ms]: x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x  x…");
 }
 
 #[test]
