@@ -7,7 +7,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::exit::Exit;
 use super::{
-    completions, events, keep, lineage, output, reap, run, serve, session, status, tree, why,
+    completions, doctor, events, keep, lineage, output, reap, run, serve, session, status, tree,
+    why,
 };
 
 /// Find and end every process that a command left behind.
@@ -50,6 +51,8 @@ pub(super) enum Command {
     Keep(keep::Args),
     /// Show how the daemon is
     Status(status::Args),
+    /// Say what this host supports, and which source is taken
+    Doctor(doctor::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page

@@ -4,6 +4,7 @@
 mod args;
 mod completions;
 mod daemon;
+mod doctor;
 mod draw;
 mod duration;
 mod events;
@@ -55,6 +56,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Status(args) => status::run(&args),
         Command::Reap(args) => reap::run(&args),
         Command::Tree(args) => tree::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Man => man::run(),
     }
 }

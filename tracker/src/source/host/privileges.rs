@@ -91,6 +91,15 @@ pub enum Lockdown {
 }
 
 impl Lockdown {
+    /// As `/sys/kernel/security/lockdown` writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lockdown::None => "none",
+            Lockdown::Integrity => "integrity",
+            Lockdown::Confidentiality => "confidentiality",
+        }
+    }
+
     /// As it is now.
     pub fn now() -> Lockdown {
         let text = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
