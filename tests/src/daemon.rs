@@ -85,6 +85,12 @@ impl<'a> Daemon<'a> {
         socket(self.scene)
     }
 
+    /// Whether a daemon answers on its socket, this one or another.
+    pub fn is_answering(&self) -> bool {
+        self.try_ask("GET", "/v1/status", "")
+            .is_some_and(|answer| answer.status == 200)
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.scene.dir().join("daemon.log")).unwrap_or_default()

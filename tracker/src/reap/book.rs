@@ -1,5 +1,6 @@
 //! What is known of each process during one reap.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use super::describe::Description;
@@ -136,7 +137,22 @@ impl Book {
         if let Some(Place::Known(at)) = self.places.get(&spared.id) {
             self.set_life(*at, Life::Withdrawn(None));
         }
-        self.spared.insert(spared.id, spared);
+        match self.spared.entry(spared.id) {
+            Entry::Vacant(place) => {
+                place.insert(spared);
+            }
+            // A target tells the evidence once.
+            Entry::Occupied(mut place) => {
+                let known = place.get_mut();
+                let evidence = std::mem::take(&mut known.evidence);
+                let evidence = if spared.evidence.is_empty() {
+                    evidence
+                } else {
+                    spared.evidence
+                };
+                *known = Spared { evidence, ..spared };
+            }
+        }
     }
 
     /// Notes somebody who is left alone, if nothing else is known of it.

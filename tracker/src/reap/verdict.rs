@@ -65,9 +65,9 @@ impl Report {
 }
 
 /// Spared processes that are alive and keep the verdict from `complete`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Left {
-    /// The kernel does not let tracker signal them.
+    /// They may not be signalled.
     denied: usize,
     /// Nobody can tell whose they are.
     inconclusive: usize,
@@ -75,7 +75,6 @@ struct Left {
 
 /// Finds out who is alive now.
 fn sweep(book: &mut Book, proc: &Proc) -> Left {
-    let mut left = Left::default();
     for at in 0..book.known().len() {
         let Some(known) = book.get(at) else { continue };
         if matches!(known.life, Life::Dead | Life::Withdrawn(_)) {
@@ -84,19 +83,22 @@ fn sweep(book: &mut Book, proc: &Proc) -> Left {
         match last_look(proc, known.id) {
             Last::Dead => book.set_life(at, Life::Dead),
             Last::Alive(seen) => {
-                left.denied += usize::from(known.life == Life::Denied);
                 if let Some(known) = book.get_mut(at) {
                     known.last = seen;
                 }
             }
         }
     }
-    left.inconclusive = book
-        .spared()
-        .filter(|spared| spared.reason == SpareReason::Inconclusive)
-        .filter(|spared| matches!(last_look(proc, spared.id), Last::Alive(_)))
-        .count();
-    left
+    let alive = |reason| {
+        book.spared()
+            .filter(|spared| spared.reason == reason)
+            .filter(|spared| matches!(last_look(proc, spared.id), Last::Alive(_)))
+            .count()
+    };
+    Left {
+        denied: alive(SpareReason::PermissionDenied),
+        inconclusive: alive(SpareReason::Inconclusive),
+    }
 }
 
 enum Last {
@@ -137,7 +139,7 @@ fn judge(
             "process that is alive",
             "processes that are alive",
         );
-        reasons.push(format!("the kernel does not let tracker signal {who}"));
+        reasons.push(format!("no permission to signal {who}"));
     }
     let survivors = !reasons.is_empty();
     if findings.cancelled {
