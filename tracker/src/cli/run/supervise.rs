@@ -104,9 +104,9 @@ impl Supervisor {
             return;
         };
         stop_like(signal);
-        if let (Some(terminal), Some(group)) = (terminal, foreground)
-            && group != own
-        {
+        // The terminal was the command's own group's: see `hand_over`.
+        let lent = of_command.filter(|group| *group != own && foreground == Some(*group));
+        if let (Some(terminal), Some(group)) = (terminal, lent) {
             terminal.hand_over(group);
         }
     }
