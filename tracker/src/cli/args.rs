@@ -177,6 +177,30 @@ mod tests {
     }
 
     #[test]
+    fn bad_usage_of_run_is_not_taken_for_a_status_of_the_command() {
+        for words in [
+            &["run"][..],
+            &["run", "--banana", "--", "true"],
+            &["run", "--grace", "banana", "--", "true"],
+            &["-v", "run", "--source", "x", "true"],
+        ] {
+            assert_eq!(parse_words(words).unwrap_err().exit(), Exit::NOT_STARTED);
+        }
+        let error = parse_words(&["run", "--grace", "banana", "--", "true"]).unwrap_err();
+        assert!(error.line().contains("5s, 250ms"), "{}", error.line());
+    }
+
+    #[test]
+    fn flags_behind_the_command_are_its_own() {
+        let parsed = parse_words(&["run", "--no-reap", "ls", "-v", "--grace", "--"]).unwrap();
+        assert_eq!(parsed.verbose, 0);
+        let Command::Run(args) = parsed.command else {
+            panic!("{parsed:?}");
+        };
+        assert_eq!(args.command, ["ls", "-v", "--grace", "--"]);
+    }
+
+    #[test]
     fn an_unknown_command_is_bad_usage() {
         assert_eq!(parse_words(&["banana"]).unwrap_err().exit(), Exit::USAGE);
     }

@@ -86,7 +86,7 @@ pub(super) struct Args {
     source: SourceChoice,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
