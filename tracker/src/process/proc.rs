@@ -11,6 +11,9 @@ use super::identity::{Pid, ProcessId};
 use super::stat::{ParseStatError, Stat};
 use super::time::Clock;
 
+/// More than the longest `stat`: 52 fields of up to 20 digits, and a name.
+const STAT_MAX: usize = 1536;
+
 /// An open `/proc`.
 #[derive(Debug)]
 pub struct Proc {
@@ -82,10 +85,11 @@ impl Proc {
     /// Who has this pid now; `None` when nobody has.
     pub fn seen(&self, pid: Pid) -> Result<Option<Seen>, ProcError> {
         let name = format!("{pid}/stat");
-        let Some(text) = self.read(&name)? else {
+        let mut buffer = [0; STAT_MAX];
+        let Some(text) = self.read_once(&name, &mut buffer)? else {
             return Ok(None);
         };
-        let stat = Stat::parse(&text).map_err(|source| ProcError::Parse {
+        let stat = Stat::parse(text).map_err(|source| ProcError::Parse {
             path: self.path.join(&name),
             source,
         })?;
@@ -159,22 +163,44 @@ impl Proc {
 
     /// Reads a file below this `/proc`; `None` when the process is gone.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ProcError> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty());
-        let file = match opened {
-            Ok(file) => file,
-            Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
-            Err(errno) => return Err(self.error(name, errno)),
+        let Some(file) = self.open_file(name)? else {
+            return Ok(None);
         };
         let mut text = Vec::with_capacity(512);
         match std::fs::File::from(file).read_to_end(&mut text) {
             Ok(_) => Ok(Some(text)),
             // The process went between the open and the read.
-            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(None),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
             Err(source) => Err(ProcError::Io {
                 path: self.path.join(name),
                 source,
             }),
+        }
+    }
+
+    /// The same with one system call, for a file that the kernel hands out
+    /// whole when it fits. It is what happens before each signal.
+    fn read_once<'a>(
+        &self,
+        name: &str,
+        buffer: &'a mut [u8],
+    ) -> Result<Option<&'a [u8]>, ProcError> {
+        let Some(file) = self.open_file(name)? else {
+            return Ok(None);
+        };
+        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut *buffer)) {
+            Ok(length) => Ok(buffer.get(..length)),
+            Err(Errno::SRCH) => Ok(None),
+            Err(errno) => Err(self.error(name, errno)),
+        }
+    }
+
+    fn open_file(&self, name: &str) -> Result<Option<OwnedFd>, ProcError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        match rustix::fs::openat(self.dir.as_fd(), name, flags, Mode::empty()) {
+            Ok(file) => Ok(Some(file)),
+            Err(Errno::NOENT | Errno::SRCH) => Ok(None),
+            Err(errno) => Err(self.error(name, errno)),
         }
     }
 

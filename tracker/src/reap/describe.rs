@@ -152,31 +152,32 @@ impl Describer {
 
     fn reader(&mut self) -> Option<&Reader> {
         if self.reader.is_none() {
-            self.reader = Reader::start();
+            self.reader = Reader::of_proc();
         }
         self.reader.as_ref()
     }
 }
 
 impl Reader {
+    fn of_proc() -> Option<Reader> {
+        let proc = Proc::open().ok()?;
+        Reader::start(move |id| Description::read(&proc, id).ok().flatten())
+    }
+
     /// The thread ends when its questions do. One that hangs ends with the
     /// process that it hangs on.
-    fn start() -> Option<Reader> {
-        let proc = Proc::open().ok()?;
-        let (ask, questions) = mpsc::channel::<ProcessId>();
+    fn start(read: impl Fn(ProcessId) -> Option<Description> + Send + 'static) -> Option<Reader> {
+        let (ask, questions) = mpsc::channel();
         let (answer, answers) = mpsc::channel();
         let run = move || {
             for id in questions {
-                let found = Description::read(&proc, id).ok().flatten();
-                if answer.send((id, found)).is_err() {
+                if answer.send((id, read(id))).is_err() {
                     break;
                 }
             }
         };
-        std::thread::Builder::new()
-            .name("describe".to_owned())
-            .spawn(run)
-            .ok()?;
+        let thread = std::thread::Builder::new().name("describe".to_owned());
+        thread.spawn(run).ok()?;
         Some(Reader { ask, answers })
     }
 }
@@ -223,6 +224,27 @@ mod tests {
         describer.read(&[own, own]);
         assert!(describer.take(own).is_some());
         assert_eq!(describer.left(), 0);
+    }
+
+    #[test]
+    fn a_process_that_makes_the_read_hang_is_not_waited_for() {
+        let id = |pid| ProcessId::new(Pid::new(pid).unwrap(), StartTime::from_ticks(1));
+        let (release, hang) = mpsc::channel::<()>();
+        let mut describer = Describer::new(10);
+        describer.reader = Reader::start(move |asked| {
+            if asked == id(2) {
+                let _ = hang.recv();
+            }
+            Some(Description::default())
+        });
+        describer.read(&[id(1), id(2), id(3)]);
+        assert!(describer.take(id(1)).is_some());
+        assert!(describer.take(id(2)).is_none() && describer.take(id(3)).is_none());
+        // Nor is anybody after it.
+        assert_eq!(describer.left(), 0);
+        describer.read(&[id(4)]);
+        assert!(describer.take(id(4)).is_none());
+        drop(release);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::book::Book;
 use super::describe::Describer;
+use super::look::{Look, Looks};
 use super::options::{Options, Phase};
 use super::protect::Protected;
 use super::report::Report;
@@ -57,7 +58,7 @@ const LOOKS_AT_ONCE: u32 = 8;
 /// How soon to try again what failed for want of a descriptor.
 const RETRY: Duration = Duration::from_millis(20);
 /// The probe goes on killing forkers for so long if tracker dies in the SIGKILL phase.
-const CONDEMNED_MARGIN: Duration = Duration::from_secs(2);
+const CONDEMNED_MARGIN: Duration = Duration::from_secs(5);
 
 /// What a reap has found out so far.
 #[derive(Debug, Default)]
@@ -94,34 +95,6 @@ pub(super) struct Engine<'a> {
     condemned: bool,
 }
 
-/// When the target was looked at, and when to look again.
-#[derive(Debug)]
-pub(super) struct Looks {
-    /// How many succeeded.
-    pub(super) done: u32,
-    /// How many failed since.
-    pub(super) failed: u32,
-    /// How many in a row found somebody new.
-    pub(super) restless: u32,
-    /// The end of the last one.
-    pub(super) last: Instant,
-    /// How long it took.
-    pub(super) cost: Duration,
-    /// There is news.
-    pub(super) wanted: bool,
-}
-
-/// What a look found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// Nobody whom the book did not know.
-    Quiet,
-    /// Somebody, dead or alive.
-    Found,
-    /// It failed.
-    Failed,
-}
-
 /// How a phase ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
@@ -156,14 +129,7 @@ impl<'a> Engine<'a> {
             },
             todo: Vec::new(),
             signal: None,
-            looks: Looks {
-                done: 0,
-                failed: 0,
-                restless: 0,
-                last: Instant::now(),
-                cost: Duration::ZERO,
-                wanted: true,
-            },
+            looks: Looks::none(),
             condemned: false,
         })
     }
@@ -202,11 +168,14 @@ impl<'a> Engine<'a> {
         self.signal = Some(signal);
         self.todo = self.findings.book.alive();
         self.strike(signal);
-        let end = Instant::now() + limit;
+        // No end: longer than this machine will run.
+        let end = Instant::now().checked_add(limit);
+        let is_over = || end.is_some_and(|end| Instant::now() >= end);
         loop {
             if self.cancel.is_cancelled() {
                 return Ended::Cancelled;
             }
+            self.show_progress();
             if self.is_look_due() {
                 let look = self.look();
                 self.strike(signal);
@@ -214,16 +183,17 @@ impl<'a> Engine<'a> {
                     if look == Look::Quiet || self.looks.failed >= LOOK_TRIES {
                         return Ended::Over;
                     }
-                    if self.is_look_due() && Instant::now() < end {
+                    if self.is_look_due() && !is_over() {
                         continue;
                     }
                 }
             }
-            let now = Instant::now();
-            if now >= end {
+            if is_over() {
                 return Ended::TimeUp;
             }
-            self.wait(end - now);
+            self.wait(end.map_or(Duration::MAX, |end| {
+                end.saturating_duration_since(Instant::now())
+            }));
         }
     }
 
@@ -264,19 +234,20 @@ impl<'a> Engine<'a> {
             self.bury(at);
         }
         self.serve_queue();
-        let book = &self.findings.book;
-        let alive = book.alive_count();
-        let known = book.known().len();
-        self.options
-            .progress
-            .count(alive, known.saturating_sub(alive));
         if let Some(signal) = self.signal {
             self.strike(signal);
         }
     }
 
+    fn show_progress(&self) {
+        let book = &self.findings.book;
+        let alive = book.alive_count();
+        let dead = book.known().len().saturating_sub(alive);
+        self.options.progress.count(alive, dead);
+    }
+
     fn condemn(&mut self) {
-        let limit = self.options.settle + CONDEMNED_MARGIN;
+        let limit = self.options.settle.saturating_add(CONDEMNED_MARGIN);
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         self.condemned = true;
         if let Err(error) = self.target.condemn(now_boot_ns().saturating_add(limit)) {

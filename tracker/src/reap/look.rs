@@ -1,13 +1,54 @@
 //! Looking at the target, and taking in whom the look found.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::book::Standing;
-use super::engine::{DESCRIBED, Engine, Look};
+use super::engine::{DESCRIBED, Engine};
 use super::report::SpareReason;
 use super::target::{Candidate, Spared, Survey};
 use crate::process::{Opened, Pid, PidFd, PidFdError};
+
+/// When the target was looked at, and when to look again.
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// How many succeeded.
+    pub(super) done: u32,
+    /// How many failed since.
+    pub(super) failed: u32,
+    /// How many in a row found somebody new.
+    pub(super) restless: u32,
+    /// The end of the last one.
+    pub(super) last: Instant,
+    /// How long it took.
+    pub(super) cost: Duration,
+    /// There is news.
+    pub(super) wanted: bool,
+}
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nobody whom the book did not know.
+    Quiet,
+    /// Somebody, dead or alive.
+    Found,
+    /// It failed.
+    Failed,
+}
+
+impl Looks {
+    pub(super) fn none() -> Looks {
+        Looks {
+            done: 0,
+            failed: 0,
+            restless: 0,
+            last: Instant::now(),
+            cost: Duration::ZERO,
+            wanted: true,
+        }
+    }
+}
 
 impl Engine<'_> {
     /// Looks once. Who is found alive and new is to be signalled next.
@@ -29,16 +70,20 @@ impl Engine<'_> {
     }
 
     fn survey(&mut self) -> Result<Survey, String> {
-        if let Err(error) = self.protected.refresh(self.proc) {
-            return Err(format!("cannot tell who is protected: {error}"));
-        }
-        match self.target.survey() {
+        let refreshed = match self.protected.refresh(self.proc) {
+            Err(error) if error.is_out_of_descriptors() && self.watch.shed() => {
+                self.protected.refresh(self.proc)
+            }
+            answer => answer,
+        };
+        refreshed.map_err(|error| format!("cannot tell who is protected: {error}"))?;
+        let survey = match self.target.survey() {
             Err(error) if error.is_out_of_descriptors() && self.watch.shed() => {
                 self.target.survey()
             }
             answer => answer,
-        }
-        .map_err(|error| format!("cannot look at the target: {error}"))
+        };
+        survey.map_err(|error| format!("cannot look at the target: {error}"))
     }
 
     fn take_in(&mut self, survey: Survey) -> Look {

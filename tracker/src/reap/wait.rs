@@ -105,12 +105,16 @@ impl Watch {
 
     /// Somebody who queues and for whom there is room now.
     pub(super) fn next_in_queue(&mut self) -> Option<usize> {
-        if self.held >= self.budget {
-            return None;
+        while self.held < self.budget {
+            let at = self.queue.pop_front()?;
+            let slot = self.slot(at);
+            // Who got a descriptor in the meantime keeps it.
+            if matches!(slot, Slot::Queued) {
+                *slot = Slot::Idle;
+                return Some(at);
+            }
         }
-        let at = self.queue.pop_front()?;
-        *self.slot(at) = Slot::Idle;
-        Some(at)
+        None
     }
 
     /// Whether somebody queues, and no death will make room.
@@ -190,4 +194,81 @@ fn budget() -> usize {
     });
     let open = std::fs::read_dir("/proc/self/fd").map_or(limit, Iterator::count);
     (limit.saturating_sub(open) / 2).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Family, kill};
+    use super::*;
+    use crate::process::{Opened, ProcessId};
+
+    fn watch(budget: usize) -> (Watch, Cancel) {
+        let cancel = Cancel::new().unwrap();
+        let mut watch = Watch::new(&cancel).unwrap();
+        watch.budget = budget;
+        (watch, cancel)
+    }
+
+    #[track_caller]
+    fn open(id: ProcessId) -> PidFd {
+        let Opened::Live(fd) = PidFd::open(id.pid).unwrap() else {
+            panic!("{id} is gone")
+        };
+        fd
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn who_finds_no_room_is_served_when_there_is_some() {
+        let family = Family::start("sleep 600 & echo; exec sleep 600");
+        let ids = family.alive();
+        let (mut watch, _cancel) = watch(1);
+        watch.hold(0, open(ids[0]));
+        watch.hold(1, open(ids[1]));
+        assert!(watch.held(0).is_some() && watch.held(1).is_none());
+        assert_eq!(watch.next_in_queue(), None);
+        kill(ids[0]);
+        assert_eq!(watch.wait(LONG, None).dead, [0]);
+        watch.forget(0);
+        assert_eq!(watch.next_in_queue(), Some(1));
+        watch.hold(1, open(ids[1]));
+        assert!(watch.held(1).is_some());
+    }
+
+    #[test]
+    fn who_got_room_while_it_queued_keeps_it() {
+        let family = Family::start("echo; exec sleep 600");
+        let (mut watch, _cancel) = watch(2);
+        watch.enqueue(0);
+        watch.hold(0, open(family.root));
+        assert_eq!(watch.next_in_queue(), None);
+        assert!(watch.held(0).is_some());
+        watch.forget(0);
+        assert_eq!(watch.held, 0);
+    }
+
+    #[test]
+    fn what_is_shed_is_queued_and_not_held_again() {
+        let family = Family::start("sleep 600 & echo; exec sleep 600");
+        let (mut watch, _cancel) = watch(2);
+        for (at, id) in family.alive().into_iter().enumerate() {
+            watch.hold(at, open(id));
+        }
+        assert!(watch.shed() && watch.is_starved());
+        assert!(!watch.shed());
+        assert!(watch.next_in_queue().is_some());
+    }
+
+    #[test]
+    fn a_cancellation_and_news_end_a_wait_and_news_are_told_once() {
+        let (mut watch, cancel) = watch(1);
+        let news = Cancel::new().unwrap();
+        news.cancel();
+        assert!(watch.wait(LONG, Some(news.as_fd())).news);
+        assert!(!watch.wait(Duration::ZERO, None).news);
+        assert!(watch.wait(LONG, Some(news.as_fd())).news);
+        cancel.cancel();
+        assert!(watch.wait(LONG, None).dead.is_empty());
+    }
 }
