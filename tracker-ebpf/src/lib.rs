@@ -57,6 +57,11 @@ pub struct Losses {
 /// what it would have read there.
 pub const NO_FIELD: u32 = u32::MAX;
 
+/// How many sessions fit in `LOSSES`, and in `CONDEMNED`.
+pub const MAX_SESSIONS: u32 = 4096;
+/// How many processes fit in `SHIELDED`.
+pub const MAX_SHIELDED: u32 = 4096;
+
 /// Indices into the per-CPU `COUNTERS` array.
 pub mod counter {
     /// Records that found no room in the ring buffer.
@@ -78,8 +83,11 @@ pub mod counter {
     pub const EXECS: u32 = 7;
     /// Thread groups that began to exit.
     pub const EXITS: u32 = 8;
+    /// How often earlier programs on these maps were skipped by the kernel.
+    /// Written by user space when it replaces them.
+    pub const SKIPPED_BEFORE: u32 = 9;
     /// How many counters there are.
-    pub const COUNT: u32 = 9;
+    pub const COUNT: u32 = 10;
 }
 
 /// The kind of a ring buffer record.

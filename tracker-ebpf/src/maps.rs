@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
-use tracker_ebpf::{Losses, Process, TAG_EXEMPT, TAG_NONE, counter};
+use tracker_ebpf::{Losses, MAX_SESSIONS, MAX_SHIELDED, Process, TAG_EXEMPT, TAG_NONE, counter};
 
 use crate::atomic;
 
@@ -22,17 +22,17 @@ pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(cou
 
 /// What each session lost.
 #[map]
-pub(crate) static LOSSES: HashMap<u64, Losses> = HashMap::with_max_entries(4096, 0);
+pub(crate) static LOSSES: HashMap<u64, Losses> = HashMap::with_max_entries(MAX_SESSIONS, 0);
 
 /// Sessions whose members are killed when they fork, and until when
 /// (`CLOCK_BOOTTIME`, nanoseconds): user space may die in the middle of a reap.
 #[map]
-pub(crate) static CONDEMNED: HashMap<u64, u64> = HashMap::with_max_entries(4096, 0);
+pub(crate) static CONDEMNED: HashMap<u64, u64> = HashMap::with_max_entries(MAX_SESSIONS, 0);
 
 /// Processes that a condemned session does not end though they belong to it:
 /// thread group id, and start time.
 #[map]
-pub(crate) static SHIELDED: HashMap<u32, u64> = HashMap::with_max_entries(4096, 0);
+pub(crate) static SHIELDED: HashMap<u32, u64> = HashMap::with_max_entries(MAX_SHIELDED, 0);
 
 /// Not 0: wake the reader at each fork by a tagged process.
 #[map]

@@ -8,6 +8,7 @@ mod fields;
 mod lives;
 mod losses;
 mod news;
+mod pins;
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -54,10 +54,15 @@ impl Counters {
             delete_failed: maps.counter(counter::DELETE_FAILED)?,
             unattributed: maps.counter(counter::LOSS_UNATTRIBUTED)?,
             condemned_forks: maps.counter(counter::CONDEMNED_FORK)?,
-            skipped: misses(fork).unwrap_or(0),
+            skipped: skipped(maps, fork)?,
             undecodable,
         })
     }
+}
+
+/// How often the kernel skipped the program at forks, and those before it.
+pub(super) fn skipped(maps: &Maps, fork: &ProgramFd) -> Result<u64, SourceError> {
+    Ok(maps.counter(counter::SKIPPED_BEFORE)? + misses(fork).unwrap_or(0))
 }
 
 /// How often the kernel skipped a program. The kernel tells in `fdinfo`, since 5.12.

@@ -5,6 +5,7 @@ use std::io;
 
 use super::maps::MapsError;
 use super::offsets::{LayoutError, PATH};
+use super::pins::PinsError;
 use crate::process::{ProcError, escape};
 use crate::source::SourceError;
 use crate::source::host::{Capabilities, Lockdown};
@@ -70,6 +71,9 @@ pub enum LoadError {
         /// What it answered.
         source: io::Error,
     },
+    /// The probe cannot be kept in bpffs.
+    #[error(transparent)]
+    Pins(#[from] PinsError),
     /// `/proc` cannot be read.
     #[error(transparent)]
     Proc(#[from] ProcError),

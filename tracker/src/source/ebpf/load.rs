@@ -1,5 +1,8 @@
 //! Brings the probe into the kernel and starts it.
 
+use std::path::PathBuf;
+
+use aya::programs::links::FdLink;
 use aya::programs::{BtfTracePoint, Iter, ProgramError, ProgramFd};
 use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 
@@ -81,16 +84,23 @@ impl LoadOptions {
 /// A probe that runs.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    /// Its programs and their links, which end with it unless they are pinned.
+    /// Its programs.
     pub(super) ebpf: Ebpf,
+    /// What keeps each of them attached, by the program's name. They end with
+    /// these values unless they are pinned.
+    pub(super) links: Vec<(&'static str, FdLink)>,
     /// Its maps.
     pub(super) maps: Maps,
     /// The program at `sched_process_fork`.
     pub(super) fork: ProgramFd,
 }
 
-/// Loads and attaches the probe.
-pub(super) fn load(options: &LoadOptions) -> Result<Loaded, LoadError> {
+/// Loads and attaches the probe, on maps of its own, or on those that are pinned
+/// or to be pinned at these paths.
+pub(super) fn load(
+    options: &LoadOptions,
+    pinned: &[(&'static str, PathBuf)],
+) -> Result<Loaded, LoadError> {
     if !host::in_host_pid_namespace().unwrap_or(true) {
         return Err(LoadError::NotHostPidNamespace);
     }
@@ -100,7 +110,7 @@ pub(super) fn load(options: &LoadOptions) -> Result<Loaded, LoadError> {
     }
     let layout = Layout::find(&data)?;
     drop(data);
-    let mut ebpf = create_maps(options, &layout)?;
+    let mut ebpf = create_maps(options, pinned, &layout)?;
     let btf = Btf::parse(&layout.reduced, Endianness::default())
         .map_err(|error| LoadError::BadBtf(error.to_string()))?;
     let census: &mut Iter = program(&mut ebpf, CENSUS)?;
@@ -109,11 +119,14 @@ pub(super) fn load(options: &LoadOptions) -> Result<Loaded, LoadError> {
         let program: &mut BtfTracePoint = program(&mut ebpf, name)?;
         verified(name, || program.load(tracepoint, &btf))?;
     }
+    let mut links = Vec::new();
     for (name, tracepoint) in PROGRAMS {
         let program: &mut BtfTracePoint = program(&mut ebpf, name)?;
-        program
+        let link = program
             .attach()
+            .and_then(|link| program.take_link(link))
             .map_err(|error| LoadError::of(format!("attaching to {tracepoint}"), &error))?;
+        links.push((name, link.into()));
     }
     let fork: &mut BtfTracePoint = program(&mut ebpf, FORK)?;
     let fork = fork
@@ -121,10 +134,19 @@ pub(super) fn load(options: &LoadOptions) -> Result<Loaded, LoadError> {
         .and_then(|fd| Ok(fd.try_clone()?))
         .map_err(|error| LoadError::of(FORK, &error))?;
     let maps = Maps::new(|name| ebpf.take_map(name))?;
-    Ok(Loaded { ebpf, maps, fork })
+    Ok(Loaded {
+        ebpf,
+        links,
+        maps,
+        fork,
+    })
 }
 
-fn create_maps(options: &LoadOptions, layout: &Layout) -> Result<Ebpf, LoadError> {
+fn create_maps(
+    options: &LoadOptions,
+    pinned: &[(&'static str, PathBuf)],
+    layout: &Layout,
+) -> Result<Ebpf, LoadError> {
     let ring_bytes = options.ring_bytes();
     let track_all = u32::from(options.track_all);
     let group_dead = u32::from(layout.exit_has_group_dead);
@@ -134,6 +156,9 @@ fn create_maps(options: &LoadOptions, layout: &Layout) -> Result<Ebpf, LoadError
     let mut loader = EbpfLoader::new();
     for (global, offset) in &layout.offsets {
         loader.override_global(global, offset, true);
+    }
+    for (map, path) in pinned {
+        loader.map_pin_path(map, path.as_path());
     }
     loader
         // The probe asks for no relocations: nothing of this is looked up.

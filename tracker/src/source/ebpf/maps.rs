@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues, RingBuf};
 use tracker_ebpf::{Losses, Process, counter};
 
 use super::decode::{self, LossesBytes, ProcessBytes};
@@ -179,6 +179,18 @@ impl Maps {
             .map_err(|error| failed("read", name::COUNTERS, error))
     }
 
+    /// Remembers how often programs that are replaced were skipped.
+    pub(super) fn add_skipped(&mut self, skipped: u64) -> Result<(), SourceError> {
+        let failed = |error| failed("write", name::COUNTERS, error);
+        let index = counter::SKIPPED_BEFORE;
+        let mut values = self.counters.get(&index, 0).map_err(failed)?.to_vec();
+        if let Some(first) = values.first_mut() {
+            *first += skipped;
+        }
+        let values = PerCpuValues::try_from(values).map_err(|error| failed(error.into()))?;
+        self.counters.set(index, values, ANY).map_err(failed)
+    }
+
     /// Condemns a session until then.
     pub(super) fn condemn(&mut self, session: u64, until_ns: u64) -> Result<(), SourceError> {
         self.condemned
@@ -189,6 +201,16 @@ impl Maps {
     /// Ends it.
     pub(super) fn absolve(&mut self, session: u64) -> Result<(), SourceError> {
         gone_is_fine(self.condemned.remove(&session), name::CONDEMNED)
+    }
+
+    /// Ends whatever was condemned or shielded.
+    pub(super) fn absolve_all(&mut self) -> Result<(), SourceError> {
+        let sessions: Vec<u64> = self.condemned.keys().filter_map(Result::ok).collect();
+        for session in sessions {
+            self.absolve(session)?;
+        }
+        let shielded: Vec<u32> = self.shielded.keys().filter_map(Result::ok).collect();
+        shielded.into_iter().try_for_each(|pid| self.unshield(pid))
     }
 
     /// Exempts one process from what its session is condemned to.

@@ -11,12 +11,14 @@ mod known;
 mod load;
 mod maps;
 mod offsets;
+mod pins;
 mod ring;
 mod source;
 
 pub use counters::Counters;
 pub use error::LoadError;
 pub use load::LoadOptions;
+pub use pins::{PinsError, unpin};
 pub use source::EbpfSource;
 
 /// Whether the kernel describes its types.

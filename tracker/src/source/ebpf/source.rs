@@ -2,24 +2,26 @@
 
 #[cfg(test)]
 mod kernel_tests;
+mod open;
 mod tagging;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::Ebpf;
+use aya::programs::links::FdLink;
 use aya::programs::{Iter, ProgramFd};
-use tracker_ebpf::{PROCESS_EXITING, Process, TAG_NONE};
+use tracker_ebpf::{PROCESS_EXITING, Process, TAG_NONE, counter};
 
 use super::census::{self, Rows};
 use super::counters::{self, Counters};
-use super::error::LoadError;
 use super::known::{Known, Recorded};
-use super::load::{self, CENSUS, LoadOptions, Loaded};
+use super::load::{CENSUS, LoadOptions};
 use super::maps::Maps;
+use super::pins::Pins;
 use super::{adopt, ring};
 use crate::lineage::{Event, SessionId, Snapshot, Tag};
-use crate::process::{Pid, Proc, ProcessId, StartTime, now_boot_ns};
+use crate::process::{Proc, ProcessId, StartTime, now_boot_ns};
 use crate::source::{Adoption, Gap, Member, Members, Source, SourceError, SourceKind};
 
 /// Goes on this often when the kernel changes what is being changed here.
@@ -29,7 +31,12 @@ const ATTEMPTS: u32 = 100;
 #[derive(Debug)]
 pub struct EbpfSource {
     maps: Maps,
-    programs: Programs,
+    ebpf: Ebpf,
+    /// What keeps the programs attached, unless they are pinned.
+    _links: Vec<(&'static str, FdLink)>,
+    /// Set when the probe goes on without this process.
+    pins: Option<Pins>,
+    took_over: bool,
     fork: ProgramFd,
     proc: Proc,
     options: LoadOptions,
@@ -42,36 +49,7 @@ pub struct EbpfSource {
     recorded: Recorded,
 }
 
-/// What keeps the programs running.
-#[derive(Debug)]
-enum Programs {
-    /// This process alone.
-    Own(Ebpf),
-}
-
 impl EbpfSource {
-    /// Loads a probe of one's own, which ends with this process.
-    pub fn load(options: LoadOptions) -> Result<EbpfSource, LoadError> {
-        let Loaded { ebpf, maps, fork } = load::load(&options)?;
-        let mut source = EbpfSource {
-            maps,
-            programs: Programs::Own(ebpf),
-            fork,
-            proc: Proc::open()?,
-            options,
-            sessions: HashMap::new(),
-            shielded: Vec::new(),
-            pending: Vec::new(),
-            undecodable: 0,
-            recorded: Recorded::new(0),
-        };
-        source.verify()?;
-        if options.track_all {
-            source.look_at_everybody()?;
-        }
-        Ok(source)
-    }
-
     /// What the probe counted.
     pub fn counters(&self) -> Result<Counters, SourceError> {
         Counters::read(&self.maps, &self.fork, self.undecodable)
@@ -82,44 +60,15 @@ impl EbpfSource {
         Ok((self.maps.processes()?.len(), self.options.capacity))
     }
 
-    /// The probe must see this very process as `/proc` does. If it does not,
-    /// the offsets are wrong, and so would be everything else.
-    fn verify(&mut self) -> Result<(), LoadError> {
-        let own = self.proc.seen(Pid::own())?;
-        let row = self.census()?.get(&Pid::own().as_u32()).copied();
-        let same = own.zip(row).is_some_and(|(own, row)| {
-            own.id.start_time == StartTime::from_ns(row.start_ns)
-                && own.stat.parent.map_or(0, Pid::as_u32) == row.parent_pid
-                && row.flags == 0
-        });
-        same.then_some(()).ok_or(LoadError::Disagrees)
-    }
-
     fn census(&mut self) -> Result<Rows, SourceError> {
-        let walk = match &mut self.programs {
-            Programs::Own(ebpf) => {
-                let program: Option<&mut Iter> = ebpf
-                    .program_mut(CENSUS)
-                    .and_then(|program| program.try_into().ok());
-                program
-                    .ok_or_else(|| std::io::ErrorKind::NotFound.into())
-                    .and_then(census::start)
-            }
-        };
+        let program: Option<&mut Iter> = self
+            .ebpf
+            .program_mut(CENSUS)
+            .and_then(|program| program.try_into().ok());
+        let walk = program
+            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+            .and_then(census::start);
         census::read(walk.map_err(SourceError::Census)?)
-    }
-
-    /// Reports everybody who was there before the probe. From `/proc`, since
-    /// their names are there anyway.
-    fn look_at_everybody(&mut self) -> Result<(), LoadError> {
-        let seen = self.proc.scan()?;
-        let ids: HashMap<Pid, ProcessId> = seen.iter().map(|seen| (seen.id.pid, seen.id)).collect();
-        for seen in seen {
-            let parent = seen.stat.parent.and_then(|pid| ids.get(&pid)).copied();
-            let snapshot = self.snapshot(seen.id, parent, None, true)?;
-            self.pending.extend(snapshot);
-        }
-        Ok(())
     }
 
     /// What `/proc` says of a process; `None` when it is gone. `whole` reads
@@ -154,27 +103,30 @@ impl EbpfSource {
     }
 
     /// What is remembered of a session; begins now if it is new.
-    fn known(&mut self, session: SessionId) -> &mut Known {
-        let skipped = counters::misses(&self.fork).unwrap_or(0);
-        self.sessions
-            .entry(session)
-            .or_insert_with(|| Known::new(skipped))
+    fn known(&mut self, session: SessionId) -> Result<&mut Known, SourceError> {
+        let skipped = self.skipped()?;
+        let known = self.sessions.entry(session);
+        Ok(known.or_insert_with(|| Known::new(skipped)))
+    }
+
+    /// How often the kernel skipped the probe at a fork.
+    fn skipped(&self) -> Result<u64, SourceError> {
+        counters::skipped(&self.maps, &self.fork)
     }
 
     /// How many records never came through the ring buffer.
     fn lost(&self) -> Result<u64, SourceError> {
-        let full = self.maps.counter(tracker_ebpf::counter::RING_FULL)?;
-        Ok(full + self.undecodable + counters::misses(&self.fork).unwrap_or(0))
+        let full = self.maps.counter(counter::RING_FULL)?;
+        Ok(full + self.undecodable + self.skipped()?)
     }
 
     fn gaps(&self, session: SessionId) -> Result<(Vec<Gap>, u64), SourceError> {
         let losses = self.maps.losses(session.raw())?;
         // A loss that nobody was charged with may be anybody's.
-        let unattributed = tracker_ebpf::counter::LOSS_UNATTRIBUTED;
-        let members = losses.members + self.maps.counter(unattributed)?;
-        let skipped = counters::misses(&self.fork).unwrap_or(0);
+        let members = losses.members + self.maps.counter(counter::LOSS_UNATTRIBUTED)?;
+        // Of a session that is not known here everything counts.
         let known = self.sessions.get(&session).cloned().unwrap_or_default();
-        Ok((known.gaps(members, skipped), losses.records))
+        Ok((known.gaps(members, self.skipped()?), losses.records))
     }
 }
 
@@ -200,8 +152,9 @@ impl Source for EbpfSource {
         instead_of: Option<SessionId>,
     ) -> Result<Vec<ProcessId>, SourceError> {
         let Adoption { root, tag, fresh } = adoption;
+        let known = self.known(tag.session)?;
         if !fresh {
-            self.known(tag.session).note(Gap::AdoptedLate);
+            known.note(Gap::AdoptedLate);
         }
         let root_row = self
             .census()?
@@ -348,11 +301,15 @@ impl Source for EbpfSource {
         self.options.track_all.then_some(self.recorded.since_ns)
     }
 
+    fn took_over(&self) -> bool {
+        self.took_over
+    }
+
     fn vouch(&mut self, session: SessionId) {
-        self.known(session).vouch();
+        self.sessions.entry(session).or_default().vouch();
     }
 
     fn note(&mut self, session: SessionId, gap: Gap) {
-        self.known(session).note(gap);
+        self.sessions.entry(session).or_default().note(gap);
     }
 }

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::super::maps::Put;
 use super::*;
+use crate::process::Pid;
 use tracker_tests::{Need, Who, able, until};
 
 fn probe() -> Option<EbpfSource> {
