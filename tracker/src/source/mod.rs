@@ -16,7 +16,7 @@ use crate::process::ProcessId;
 
 pub use gap::Gap;
 pub use procfs::ProcfsSource;
-pub use select::{OpenError, Opened, PassedOver, Purpose, SourceChoice, open};
+pub use select::{OpenError, Opened, PassedOver, Purpose, SourceChoice, open, open_pinned};
 
 /// Which source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]

@@ -1,10 +1,11 @@
 //! Which source to take.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::Serialize;
 
-use super::ebpf::{EbpfSource, LoadError, LoadOptions};
+use super::ebpf::{EbpfSource, LoadError, LoadOptions, PinsError};
 use super::procfs::ProcfsSource;
 use super::{Source, SourceError, SourceKind};
 
@@ -51,6 +52,18 @@ pub struct PassedOver {
     pub reason: String,
 }
 
+impl PassedOver {
+    /// The probe, because of this error.
+    fn because(error: &dyn std::error::Error) -> PassedOver {
+        let reason = error.to_string();
+        tracing::info!(reason, "the kernel probe was not taken");
+        PassedOver {
+            kind: SourceKind::Ebpf,
+            reason,
+        }
+    }
+}
+
 impl fmt::Display for PassedOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind.name(), self.reason)
@@ -59,9 +72,46 @@ impl fmt::Display for PassedOver {
 
 /// Opens the source that was asked for, or the best that works.
 pub fn open(choice: SourceChoice, purpose: Purpose) -> Result<Opened, OpenError> {
-    let mut passed_over = Vec::new();
+    let options = match purpose {
+        Purpose::Run | Purpose::Look => LoadOptions::standalone(),
+        Purpose::Host => LoadOptions::daemon(),
+    };
+    best(choice, purpose, Vec::new(), || EbpfSource::load(options))
+}
+
+/// As [`open`] with [`Purpose::Host`], but the probe goes on in the kernel when
+/// this process ends: it is kept below `pins`, which lies on a bpffs. Where that
+/// cannot be, the best is one that ends with this process.
+pub fn open_pinned(choice: SourceChoice, pins: &Path) -> Result<Opened, OpenError> {
+    if choice == SourceChoice::Procfs {
+        return open(choice, Purpose::Host);
+    }
+    let options = LoadOptions::daemon();
+    match EbpfSource::load_pinned(pins, options) {
+        Ok(source) => Ok(Opened {
+            source: Box::new(source),
+            passed_over: Vec::new(),
+        }),
+        // Another daemon runs: a second one is not what anybody wants.
+        Err(error @ LoadError::Pins(PinsError::InUse(_))) => Err(OpenError::Ebpf(error)),
+        Err(LoadError::Pins(error)) if choice == SourceChoice::Auto => {
+            let passed_over = vec![PassedOver::because(&error)];
+            let load = || EbpfSource::load(options);
+            best(choice, Purpose::Host, passed_over, load)
+        }
+        Err(error) => best(choice, Purpose::Host, Vec::new(), || Err(error)),
+    }
+}
+
+/// The probe if `load` brings it, or snapshots if they are allowed.
+fn best(
+    choice: SourceChoice,
+    purpose: Purpose,
+    mut passed_over: Vec<PassedOver>,
+    load: impl FnOnce() -> Result<EbpfSource, LoadError>,
+) -> Result<Opened, OpenError> {
     if choice != SourceChoice::Procfs {
-        match load(purpose) {
+        match load() {
             Ok(source) => {
                 return Ok(Opened {
                     source: Box::new(source),
@@ -69,14 +119,7 @@ pub fn open(choice: SourceChoice, purpose: Purpose) -> Result<Opened, OpenError>
                 });
             }
             Err(error) if choice == SourceChoice::Ebpf => return Err(OpenError::Ebpf(error)),
-            Err(error) => {
-                let reason = error.to_string();
-                tracing::info!(reason, "the kernel probe was not taken");
-                passed_over.push(PassedOver {
-                    kind: SourceKind::Ebpf,
-                    reason,
-                });
-            }
+            Err(error) => passed_over.push(PassedOver::because(&error)),
         }
     }
     let source = match purpose {
@@ -86,13 +129,6 @@ pub fn open(choice: SourceChoice, purpose: Purpose) -> Result<Opened, OpenError>
     Ok(Opened {
         source: Box::new(source?),
         passed_over,
-    })
-}
-
-fn load(purpose: Purpose) -> Result<EbpfSource, LoadError> {
-    EbpfSource::load(match purpose {
-        Purpose::Run | Purpose::Look => LoadOptions::standalone(),
-        Purpose::Host => LoadOptions::daemon(),
     })
 }
 

@@ -10,8 +10,8 @@ use aya::programs::loaded_links;
 use tempfile::TempDir;
 use tracker::lineage::Event;
 use tracker::process::now_boot_ns;
-use tracker::source::Source;
 use tracker::source::ebpf::{EbpfSource, LoadError, LoadOptions, PinsError, unpin};
+use tracker::source::{OpenError, Source, SourceChoice, SourceKind, open_pinned};
 use tracker_tests::{Need, Scene, able, until};
 
 use super::{Gate, events, id, now};
@@ -304,4 +304,31 @@ fn a_folder_that_is_not_on_bpffs_is_refused() {
         "{refused:?}"
     );
     assert_eq!(files(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn without_bpffs_the_best_is_a_probe_that_ends_with_the_daemon() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let opened = open_pinned(SourceChoice::Auto, dir.path()).unwrap();
+    assert_eq!(opened.source.kind(), SourceKind::Ebpf);
+    let reasons: Vec<_> = opened.passed_over.iter().map(|one| &one.reason).collect();
+    assert!(
+        reasons.len() == 1 && reasons[0].contains("is not on a bpffs"),
+        "{reasons:?}"
+    );
+    assert!(open_pinned(SourceChoice::Ebpf, dir.path()).is_err());
+}
+
+#[test]
+fn a_second_daemon_does_not_make_do_with_less() {
+    let Some(bpffs) = Bpffs::mount() else { return };
+    let _first = open_pinned(SourceChoice::Auto, &bpffs.dir()).unwrap();
+    let second = open_pinned(SourceChoice::Auto, &bpffs.dir());
+    assert!(matches!(
+        second,
+        Err(OpenError::Ebpf(LoadError::Pins(PinsError::InUse(_))))
+    ));
 }
