@@ -1,7 +1,7 @@
 //! Which of the signals that tracker gets are meant for the command.
 
 use crate::process::Pid;
-use crate::process::launch::Received;
+use crate::process::launch::{Origin, Received};
 
 /// What the kernel sends to a whole process group: at a key of the terminal,
 /// when its window changes, when it is read or written from the background,
@@ -33,12 +33,16 @@ pub(super) trait Situation {
 
 /// Whether to pass a signal on to the command.
 pub(super) fn is_for_command(received: Received, situation: &impl Situation) -> bool {
-    let Received { signal, sender } = received;
-    if let Some(sender) = sender {
+    let Received { signal, origin } = received;
+    match origin {
+        Origin::Outside => return true,
         // From inside, it was meant for the parent of the command, or for the
         // group (`kill 0`), and then the command has it already. To send that
         // back could go on for ever.
-        return sender != Pid::own() && !situation.is_member(sender);
+        Origin::Process(sender) => {
+            return sender != Pid::own() && !situation.is_member(sender);
+        }
+        Origin::Kernel => {}
     }
     if OWN_AFFAIRS.contains(&signal) {
         return false;
@@ -56,10 +60,9 @@ pub(super) fn is_for_command(received: Received, situation: &impl Situation) -> 
 /// Whether a signal during the teardown says that it takes too long.
 pub(super) fn is_push(received: Received, situation: &impl Situation) -> bool {
     let ends = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
-    ends.contains(&received.signal)
-        && received
-            .sender
-            .is_none_or(|sender| !situation.is_member(sender))
+    let from_inside =
+        matches!(received.origin, Origin::Process(sender) if situation.is_member(sender));
+    ends.contains(&received.signal) && !from_inside
 }
 
 #[cfg(test)]
@@ -92,13 +95,13 @@ mod tests {
     }
 
     fn from(sender: i64, signal: i32) -> Received {
-        let sender = Pid::new(sender);
-        Received { signal, sender }
+        let origin = Pid::new(sender).map_or(Origin::Outside, Origin::Process);
+        Received { signal, origin }
     }
 
     fn by_kernel(signal: i32) -> Received {
-        let sender = None;
-        Received { signal, sender }
+        let origin = Origin::Kernel;
+        Received { signal, origin }
     }
 
     #[test]
@@ -112,6 +115,12 @@ mod tests {
         ] {
             assert!(is_for_command(from(7, signal), &USUAL), "{signal}");
         }
+    }
+
+    #[test]
+    fn what_comes_from_another_pid_namespace_is_passed_on_and_pushes() {
+        assert!(is_for_command(from(0, libc::SIGTERM), &USUAL));
+        assert!(is_push(from(0, libc::SIGTERM), &USUAL));
     }
 
     #[test]

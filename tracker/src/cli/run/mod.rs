@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::process::Resource;
 
 use super::duration;
 use super::exit::{Exit, Failure};
@@ -46,10 +47,10 @@ The command gets what tracker got: terminal, process group, descriptors, signal 
 and dispositions, working directory, environment, and TRACKER_SESSION besides. When
 it ends, its descendants get SIGTERM, after the grace SIGKILL, wherever they went.
 
-Signals that tracker gets are passed on to the command, but for those that it has got
-already (Ctrl-C) and those that it or its descendants sent. While what is left is being
-ended, SIGINT, SIGTERM, SIGHUP or SIGQUIT cuts the grace short (SIGKILL at once), and
-one more gives up: what is alive then is named.
+Signals that tracker gets are passed on to the command, but for those that the terminal
+sends to both (Ctrl-C) and those that the command or its descendants send. While what is
+left is being ended, SIGINT, SIGTERM, SIGHUP or SIGQUIT cuts the grace short (SIGKILL at
+once), and one more gives up: what is alive then is named.
 
 Exit status: that of the command; 128 + n when signal n ended it;
   127 command not found, 126 it cannot be executed, 125 tracker could not start it;
@@ -116,6 +117,7 @@ fn start(args: &Args) -> Result<Started, Failure> {
     let signals = Signals::take_over()?;
     // Forked first, when there is nothing yet that it could get a copy of.
     let gated = fork(args, &proc)?;
+    raise_open_files();
     let signals = SignalStream::new(signals)?;
     let tracker = Tracker::open(args.source, Purpose::Run)?;
     let session = tracker.open_session(OpenSession {
@@ -143,6 +145,15 @@ fn fork(args: &Args, proc: &Proc) -> Result<Gated, Failure> {
         inherited: Inherited::at_start(),
     };
     Ok(launch.fork(proc)?)
+}
+
+/// Lets tracker have as many descriptors as it may: a reap is quicker with one
+/// for each process. The command was forked before, and keeps its limit.
+fn raise_open_files() {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without them it takes longer, and is done all the same.
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
 }
 
 /// Waits for the command, and ends what it leaves behind.

@@ -19,5 +19,5 @@ pub use child::{Child, ExecError};
 pub use gate::{Gated, LaunchError};
 pub use image::Launch;
 pub use inherited::Inherited;
-pub use signals::{Received, SignalError, SignalStream, Signals, stop_like};
+pub use signals::{Origin, Received, SignalError, SignalStream, Signals, stop_like};
 pub use wait::{Change, Waited, wait_any};

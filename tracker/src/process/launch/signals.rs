@@ -38,9 +38,19 @@ pub struct Signals(OwnedFd);
 pub struct Received {
     /// Its number.
     pub signal: i32,
-    /// The process that sent it: the first that did, if several did before it
-    /// was read. `None`: the kernel did, for example at a key of the terminal.
-    pub sender: Option<Pid>,
+    /// Who sent it: the first who did, if several did before it was read.
+    pub origin: Origin,
+}
+
+/// Who sent a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The kernel, for example at a key of the terminal.
+    Kernel,
+    /// A process.
+    Process(Pid),
+    /// A process that this pid namespace does not show.
+    Outside,
 }
 
 impl Signals {
@@ -135,12 +145,15 @@ impl Received {
             return None;
         };
         // SI_FROMUSER of the kernel: a process cannot claim a code above 0.
-        let by_process = i32::from_ne_bytes(*code) <= 0;
+        let origin = if i32::from_ne_bytes(*code) > 0 {
+            Origin::Kernel
+        } else {
+            let pid = Pid::new(i64::from(u32::from_ne_bytes(*pid)));
+            pid.map_or(Origin::Outside, Origin::Process)
+        };
         Some(Received {
             signal: i32::from_ne_bytes(*signal),
-            // 0: a sender that this pid namespace does not show.
-            sender: by_process
-                .then(|| Pid::new(i64::from(u32::from_ne_bytes(*pid))).unwrap_or(Pid::INIT)),
+            origin,
         })
     }
 }

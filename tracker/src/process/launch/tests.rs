@@ -336,11 +336,11 @@ fn received_signals_name_their_sender() {
         let pid = child.id().pid;
         assert!(received.contains(&Received {
             signal: libc::SIGUSR1,
-            sender: Some(pid)
+            origin: Origin::Process(pid)
         }));
         assert!(received.contains(&Received {
             signal: libc::SIGCHLD,
-            sender: None
+            origin: Origin::Kernel
         }));
         assert!(changes.contains(&Waited::Changed(pid, Change::Exited(7))));
         println!("seen");
