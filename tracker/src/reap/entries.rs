@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::book::{Known, Life};
 use super::describe::{Describer, Description};
 use super::engine::Findings;
+use super::frozen::is_frozen;
 use super::options::Options;
 use super::report::{Outcome, ProcessEntry, SparedEntry};
 use super::target::Target;
@@ -163,16 +164,16 @@ fn outcome(
 /// What keeps a process alive that was signalled.
 fn why_alive(proc: &Proc, seen: &Seen, signal: Option<Signal>) -> String {
     let state = seen.stat.state;
+    // Which of the two the letter means, the kernel does not tell.
+    if state.letter() == 'D' && is_frozen(seen.id.pid) {
+        return "its cgroup is frozen: SIGKILL takes effect when it is thawed".to_owned();
+    }
     if state.letter() == 'D' {
         return match proc.wchan(seen.id.pid) {
-            // `kernel/freezer.c`: the task sleeps there until it is thawed.
-            Some(function) if function == b"__refrigerator" => {
-                "frozen: SIGKILL takes effect when its cgroup is thawed".to_owned()
-            }
-            Some(function) => {
-                let function = escape(&function);
-                format!("in uninterruptible sleep (D), in the kernel's {function}")
-            }
+            Some(function) => format!(
+                "in uninterruptible sleep (D), in the kernel's {}",
+                escape(&function)
+            ),
             None => "in uninterruptible sleep (D)".to_owned(),
         };
     }

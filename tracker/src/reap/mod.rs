@@ -4,6 +4,7 @@ mod book;
 mod describe;
 mod engine;
 mod entries;
+mod frozen;
 mod look;
 mod options;
 mod protect;

@@ -1,9 +1,10 @@
 //! When it is over, and what is proven then.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::super::testing::{Family, Group};
-use super::super::super::{Outcome, Verdict};
+use super::super::super::testing::{Family, Group, until};
+use super::super::super::{Options, Outcome, Verdict};
 use super::{FOR_EVER, assert_complete, grace, outcomes, run};
 use crate::process::{Proc, ProcessId};
 
@@ -84,4 +85,70 @@ fn a_target_that_panics_is_absolved() {
     let caught = std::panic::AssertUnwindSafe(|| run(&mut target, &options));
     assert!(std::panic::catch_unwind(caught).is_err());
     assert_eq!((target.condemned, target.absolved), (1, 1));
+}
+
+/// A frozen cgroup of version 1.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(hierarchy: &Path, id: ProcessId) -> Frozen {
+        let directory = hierarchy.join(format!("tracker-test-{id}"));
+        std::fs::create_dir(&directory).unwrap();
+        let frozen = Frozen(directory);
+        frozen.write("cgroup.procs", &id.pid.to_string());
+        frozen.write("freezer.state", "FROZEN");
+        until("it is frozen", || {
+            let state = std::fs::read_to_string(frozen.0.join("freezer.state")).unwrap();
+            state == "FROZEN\n"
+        });
+        frozen
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.0.join(file), text).unwrap();
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0.join("freezer.state"), "THAWED");
+        // It is busy until its process has left it.
+        for _ in 0..1000 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn who_cannot_die_is_named_with_the_cause() {
+    let hierarchy = Path::new("/sys/fs/cgroup/freezer");
+    if !hierarchy.join("cgroup.procs").exists() || !rustix::process::geteuid().is_root() {
+        eprintln!("not run: no freezer hierarchy of cgroup version 1 that could be written");
+        return;
+    }
+    let family = Family::start("echo; exec sleep 600");
+    let frozen = Frozen::new(hierarchy, family.root);
+    let options = Options {
+        settle: Duration::from_millis(200),
+        ..grace(Duration::from_millis(50))
+    };
+    let report = run(&mut family.target(), &options);
+    assert_eq!(report.verdict, Verdict::Survivors);
+    let [survivor] = report.processes.as_slice() else {
+        panic!("{report:#?}")
+    };
+    assert_eq!(
+        (survivor.outcome, survivor.state),
+        (Outcome::Survived, Some('D'))
+    );
+    assert!(
+        survivor.reason.as_ref().unwrap().contains("frozen"),
+        "{survivor:#?}"
+    );
+    // It was killed nevertheless, and dies when it can.
+    drop(frozen);
+    family.last_words();
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::super::testing::{Family, Group, until};
 use super::super::super::{Options, Outcome, Phase, SpareReason, Verdict};
 use super::{FOR_EVER, assert_complete, grace, outcomes, run, run_with};
-use crate::process::{Cancel, ProcessId, StartTime};
+use crate::process::{Cancel, Proc, ProcessId, StartTime};
 
 #[test]
 fn nobody_is_signalled_after_a_cancellation() {
@@ -105,6 +105,10 @@ fn who_is_withdrawn_is_spared_and_the_others_are_not() {
         .find(|id| *id != family.root)
         .unwrap();
     target.withdrawn = vec![(kept, SpareReason::Kept)];
+    let proc = Proc::open().unwrap();
+    until("it executes sleep", || {
+        proc.same(kept).unwrap().unwrap().stat.comm == b"sleep"
+    });
     let report = run(&mut target, &grace(FOR_EVER));
     assert_complete(&report);
     assert_eq!(outcomes(&report), [(Outcome::Terminated, vec!["TERM"])]);
