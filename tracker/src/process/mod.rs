@@ -3,22 +3,30 @@
 
 mod bytes;
 mod cancel;
+mod cwd;
+mod dir;
 mod forward;
 mod identity;
 pub mod launch;
+mod mounts;
 mod peer;
 mod pidfd;
 mod proc;
 mod signal;
 mod stat;
 mod time;
+mod workdir;
 
 pub use bytes::{Escaped, escape};
 pub use cancel::Cancel;
+pub use cwd::{Cwd, Cwds, LinkedPath};
+pub use dir::{Device, Dir, DirId};
 pub use identity::{ParseProcessIdError, Pid, ProcessId, StartTime};
+pub use mounts::{Mount, MountTable};
 pub use peer::peer_groups;
 pub use pidfd::{Opened, PidFd, PidFdError};
 pub use proc::{Proc, ProcError, Seen};
 pub use signal::{NotSent, SendError, Sender, Signal};
 pub use stat::{ParseStatError, Stat, State};
 pub use time::{Clock, now_boot_ns};
+pub use workdir::{Place, PlaceError, RemovedDir, Workdir};

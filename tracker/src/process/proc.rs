@@ -1,7 +1,7 @@
 //! Reading `/proc`. A process that is gone is a value here, not an error.
 
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, Mode, OFlags};
@@ -161,8 +161,42 @@ impl Proc {
             .map(|text| parse_namespace_pids(&text)))
     }
 
+    /// What a link below this `/proc` says.
+    pub(super) fn link(&self, name: &str) -> Result<Vec<u8>, Errno> {
+        Ok(rustix::fs::readlinkat(&self.dir, name, Vec::new())?.into_bytes())
+    }
+
+    /// The numbers among the names in a directory; none when the process is gone.
+    pub(super) fn numbers(&self, name: &str) -> Result<Vec<u32>, ProcError> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let gone = |errno| matches!(errno, Errno::NOENT | Errno::SRCH);
+        let dir = match rustix::fs::openat(&self.dir, name, flags, Mode::empty()) {
+            Err(errno) if gone(errno) => return Ok(Vec::new()),
+            dir => dir.map_err(|errno| self.error(name, errno))?,
+        };
+        let mut numbers = Vec::new();
+        for entry in Dir::new(dir).map_err(|errno| self.error(name, errno))? {
+            match entry {
+                Ok(entry) => numbers.extend(
+                    entry
+                        .file_name()
+                        .to_str()
+                        .ok()
+                        .and_then(|name| name.parse::<u32>().ok()),
+                ),
+                Err(errno) if gone(errno) => break,
+                Err(errno) => return Err(self.error(name, errno)),
+            }
+        }
+        Ok(numbers)
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
     /// Reads a file below this `/proc`; `None` when the process is gone.
-    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ProcError> {
+    pub(super) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ProcError> {
         let Some(file) = self.open_file(name)? else {
             return Ok(None);
         };
@@ -204,7 +238,7 @@ impl Proc {
         }
     }
 
-    fn error(&self, name: &str, errno: Errno) -> ProcError {
+    pub(super) fn error(&self, name: &str, errno: Errno) -> ProcError {
         ProcError::Io {
             path: self.path.join(name),
             source: errno.into(),
@@ -261,13 +295,25 @@ pub enum ProcError {
 }
 
 impl ProcError {
+    /// Whether it is a lack of permission.
+    pub fn is_denied(&self) -> bool {
+        matches!(self.errno(), Some(Errno::ACCESS | Errno::PERM))
+    }
+
+    pub(super) fn is_invalid(&self) -> bool {
+        self.errno() == Some(Errno::INVAL)
+    }
+
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            ProcError::Io { source, .. } => Errno::from_io_error(source),
+            ProcError::Parse { .. } => None,
+        }
+    }
+
     /// Whether a descriptor that is closed could help.
     pub fn is_out_of_descriptors(&self) -> bool {
-        let ProcError::Io { source, .. } = self else {
-            return false;
-        };
-        let errno = Errno::from_io_error(source);
-        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+        matches!(self.errno(), Some(Errno::MFILE | Errno::NFILE))
     }
 }
 
