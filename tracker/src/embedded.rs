@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::lineage::{Limits, SessionId};
 use crate::process::{Cancel, Proc, ProcError, ProcessId};
 use crate::reap::{
-    Options, Protected, Report, SessionTarget, TreeError, TreeRequest, TreeTarget, reap,
+    DirError, DirRequest, DirTarget, Options, Protected, Report, SessionTarget, TreeError,
+    TreeRequest, TreeTarget, reap,
 };
 use crate::session::{OpenSession, SessionError, Tracking};
 use crate::source::{self, OpenError, PassedOver, Purpose, SourceChoice, SourceError, SourceKind};
@@ -42,6 +43,8 @@ pub enum ReapTarget {
     Session(SessionId),
     /// A process and the descendants that a look at `/proc` finds.
     Tree(TreeRequest),
+    /// Who has its working directory in a directory.
+    Directory(DirRequest),
 }
 
 impl Tracker {
@@ -100,6 +103,11 @@ impl Tracker {
                 let mut target = TreeTarget::new(&proc, request, protected)?;
                 Ok(reap(&mut target, &proc, options, cancel))
             }
+            ReapTarget::Directory(request) => {
+                let tracking = Arc::clone(&self.tracking);
+                let mut target = DirTarget::new(&proc, tracking, request, protected)?;
+                Ok(reap(&mut target, &proc, options, cancel))
+            }
         }
     }
 
@@ -123,6 +131,9 @@ pub enum TrackerError {
     /// The process to reap cannot be reaped.
     #[error(transparent)]
     Tree(#[from] TreeError),
+    /// The directory to reap cannot be reaped.
+    #[error(transparent)]
+    Dir(#[from] DirError),
     /// `/proc` could not be read.
     #[error(transparent)]
     Proc(#[from] ProcError),

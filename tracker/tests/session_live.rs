@@ -81,6 +81,7 @@ fn open(tracking: &Mutex<Tracking>, root: tracker::process::ProcessId, keep: &[&
         root: Root::Fresh(root),
         owner_uid: 0,
         keep: keep.iter().map(|rule| rule.parse().unwrap()).collect(),
+        workdir: None,
     };
     tracking.lock().unwrap().open(request).unwrap()
 }

@@ -37,7 +37,7 @@ pub(super) enum Command {
     Serve(serve::Args),
     /// Open, show and end sessions of the daemon
     Session(session::Args),
-    /// End a process with its descendants, or what a session owns
+    /// End a process with its descendants, what a session owns, or who works in a directory
     Reap(reap::Args),
     /// Show processes below those who created them
     Tree(tree::Args),

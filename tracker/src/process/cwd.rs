@@ -67,11 +67,13 @@ impl LinkedPath {
     }
 
     /// All that the link said.
-    pub fn text(&self) -> Vec<u8> {
+    pub fn text(&self) -> OsString {
         match self {
-            LinkedPath::There(path) => path.as_os_str().as_bytes().to_vec(),
-            LinkedPath::Deleted(path) => [path.as_os_str().as_bytes(), DELETED].concat(),
-            LinkedPath::TooLong => b"a path that is longer than a page".to_vec(),
+            LinkedPath::There(path) => path.clone().into_os_string(),
+            LinkedPath::Deleted(path) => {
+                OsString::from_vec([path.as_os_str().as_bytes(), DELETED].concat())
+            }
+            LinkedPath::TooLong => "a path that is longer than a page".into(),
         }
     }
 }
@@ -118,6 +120,11 @@ impl Proc {
             Err(Errno::NOENT | Errno::SRCH) => Ok(None),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Whether the link of a working directory still says what it said.
+    pub fn still_at(&self, cwd: &Cwd) -> bool {
+        LinkedPath::parse(self.link(&format!("{}/cwd", cwd.task))) == Ok(cwd.path.clone())
     }
 
     /// The root directory of a process, under the same conditions as [`Proc::enter`].
@@ -215,7 +222,7 @@ mod tests {
             parse(b"/a (deleted) (deleted)"),
             LinkedPath::Deleted("/a (deleted)".into())
         );
-        assert_eq!(parse(b"/a (deleted)").text(), b"/a (deleted)");
+        assert_eq!(parse(b"/a (deleted)").text(), "/a (deleted)");
         assert_eq!(
             LinkedPath::parse(Err(Errno::NAMETOOLONG)),
             Ok(LinkedPath::TooLong)

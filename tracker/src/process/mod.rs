@@ -3,9 +3,11 @@
 
 mod bytes;
 mod cancel;
+mod credentials;
 mod cwd;
 mod dir;
 mod forward;
+mod held;
 mod identity;
 pub mod launch;
 mod mounts;
@@ -19,8 +21,10 @@ mod workdir;
 
 pub use bytes::{Escaped, escape};
 pub use cancel::Cancel;
+pub use credentials::Credentials;
 pub use cwd::{Cwd, Cwds, LinkedPath};
 pub use dir::{Device, Dir, DirId};
+pub use held::{Held, HeldFile, HeldKind};
 pub use identity::{ParseProcessIdError, Pid, ProcessId, StartTime};
 pub use mounts::{Mount, MountTable};
 pub use peer::peer_groups;

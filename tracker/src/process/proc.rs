@@ -266,7 +266,7 @@ fn parse_namespace_pids(status: &[u8]) -> Vec<Pid> {
 
 /// The words of the line of `status` that begins with `name`. The name of the
 /// process, which could forge a line, has its line feeds escaped by the kernel.
-fn words<'a>(status: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a str> {
+pub(super) fn words<'a>(status: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a str> {
     let mut lines = status.split(|byte| *byte == b'\n');
     let line = lines.find_map(|line| line.strip_prefix(name));
     let line = std::str::from_utf8(line.unwrap_or_default()).unwrap_or_default();

@@ -36,12 +36,12 @@ pub struct RemovedDir {
     pub around_id: DirId,
 }
 
-/// What a path leads to.
+/// What a path led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A directory.
-    There(Workdir),
-    /// Nothing, any more.
+    /// A directory. It may be removed by now.
+    Known(Workdir),
+    /// Nothing. If a directory was there once, then nobody knows which one.
     Removed(RemovedDir),
 }
 
@@ -62,7 +62,7 @@ impl Place {
         loop {
             match Dir::open(&at) {
                 Ok(dir) if missing.is_empty() => {
-                    return Ok(Place::There(Workdir::of(proc, &dir, path)?));
+                    return Ok(Place::Known(Workdir::of(proc, &dir, path)?));
                 }
                 Ok(dir) => {
                     let around = dir.path().map_err(|errno| PlaceError::io(path, errno))?;
@@ -100,7 +100,7 @@ impl Place {
     /// Its path, without symbolic links.
     pub fn path(&self) -> &Path {
         match self {
-            Place::There(workdir) => &workdir.path,
+            Place::Known(workdir) => &workdir.path,
             Place::Removed(removed) => &removed.path,
         }
     }
@@ -197,7 +197,7 @@ mod tests {
     fn symbolic_links_are_followed_to_what_is_there() {
         let scene = scene();
         for name in ["w/job", "l/job", "to-job", "w/../l/job/."] {
-            let Place::There(found) = find(scene.real.join(name)).unwrap() else {
+            let Place::Known(found) = find(scene.real.join(name)).unwrap() else {
                 panic!("{name}")
             };
             assert_eq!(found.path, scene.real.join("w/job"), "{name}");

@@ -2,6 +2,7 @@
 
 mod book;
 mod describe;
+mod dir;
 mod engine;
 mod entries;
 mod frozen;
@@ -19,14 +20,16 @@ mod tree_request;
 mod tree_target;
 mod verdict;
 mod wait;
+mod worker;
 
 pub use describe::Description;
+pub use dir::{DirError, DirRequest, DirTarget};
 pub use engine::{DESCRIBED, reap};
 pub use options::{Options, Phase, Progress};
 pub use protect::Protected;
 pub use report::{
-    Counts, Evidence, EvidenceKind, Outcome, ProcessEntry, Report, SCHEMA, SpareReason,
-    SparedEntry, TargetEntry, Verdict,
+    Counts, Evidence, EvidenceKind, HeldBy, HeldEntry, HolderEntry, Outcome, ProcessEntry, Report,
+    SCHEMA, SpareReason, SparedEntry, TargetEntry, Verdict,
 };
 pub use session_target::{SessionTarget, evidence};
 pub use target::{Candidate, Spared, Survey, Target, TargetError};

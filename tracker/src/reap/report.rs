@@ -37,6 +37,54 @@ pub struct Report {
     pub spared: Vec<SparedEntry>,
     /// Sums of the two lists.
     pub counts: Counts,
+    /// Who uses files of the directory in other ways than as its working
+    /// directory, alive when the reap was over, by pid. Of a directory only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<HolderEntry>,
+}
+
+/// Somebody who uses files of the directory that was reaped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HolderEntry {
+    /// Thread group id; null for what is mounted where tracker runs.
+    pub pid: Option<Pid>,
+    /// Field 22 of its `/proc/PID/stat`.
+    pub start_ticks: Option<u64>,
+    /// Its name, escaped.
+    pub comm: String,
+    /// What it uses, the largest first.
+    pub files: Vec<HeldEntry>,
+    /// How many more there are that are not listed.
+    #[serde(default)]
+    pub more: u64,
+}
+
+/// A file in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HeldEntry {
+    /// How it is used.
+    pub kind: HeldBy,
+    /// Its path, escaped; of a mount, where it is.
+    pub path: String,
+    /// It is removed, and its room is given back when nobody uses it any more.
+    pub deleted: bool,
+    /// Bytes; null when it is not a regular file, or cannot be looked at.
+    pub size: Option<u64>,
+}
+
+/// A way to use a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldBy {
+    /// It is open.
+    File,
+    /// It is mapped into memory, as programs are that run.
+    Map,
+    /// It is a root directory.
+    Root,
+    /// It is a mount in the directory, or of something in it, in the mount
+    /// namespace of this process.
+    Mount,
 }
 
 /// What was reaped.
@@ -157,6 +205,8 @@ pub enum EvidenceKind {
     Lineage,
     /// Its working directory lies in the directory.
     Cwd,
+    /// It uses a file of the directory.
+    OpenFile,
     /// It was running when the session was opened for it or its ancestor.
     Adopted,
     /// It is a descendant by the parent links that `/proc` shows now.
@@ -205,6 +255,8 @@ pub enum SpareReason {
     Inconclusive,
     /// Its pid belongs to another process now.
     IdentityChanged,
+    /// It left the directory before it was to be signalled.
+    Left,
     /// The kernel does not let tracker signal it.
     PermissionDenied,
 }

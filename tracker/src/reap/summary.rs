@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::report::{Outcome, ProcessEntry, Report, SpareReason, Verdict};
+use super::report::{
+    HeldBy, HeldEntry, HolderEntry, Outcome, ProcessEntry, Report, SpareReason, Verdict,
+};
 
 /// So many different names are told before it says "and 3 more".
 const NAMES: usize = 4;
@@ -10,6 +12,8 @@ const NAMES: usize = 4;
 const SURVIVORS: usize = 4;
 /// The longest reason, in characters. Names are short by themselves.
 const REASON: usize = 160;
+/// Powers of a thousand.
+const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
 /// The longest command line of a table, in characters.
 const COMMAND: usize = 72;
 
@@ -116,7 +120,52 @@ pub fn table(report: &Report) -> String {
         text.push_str(bounded(&row, usize::MAX).trim_end());
         text.push('\n');
     }
+    for holder in &report.holders {
+        text.push_str(&tell_holder(holder));
+    }
     text
+}
+
+/// `4711 (tail) still uses 2 files: /w/log (deleted, 200.0 MB), /w/x`.
+fn tell_holder(holder: &HolderEntry) -> String {
+    let who = match holder.pid {
+        Some(pid) if holder.comm.is_empty() => format!("the mount namespace of {pid}"),
+        Some(pid) => format!("{pid} ({})", bounded(&holder.comm, REASON)),
+        None => "this mount namespace".to_owned(),
+    };
+    let told = |file: &HeldEntry| {
+        let mut marks = Vec::new();
+        marks.extend((file.kind == HeldBy::Mount).then(|| "mounted".to_owned()));
+        marks.extend(file.deleted.then(|| "deleted".to_owned()));
+        marks.extend(file.size.map(size));
+        let path = bounded(&file.path, REASON);
+        if marks.is_empty() {
+            return path;
+        }
+        format!("{path} ({})", marks.join(", "))
+    };
+    let mut files: Vec<_> = holder.files.iter().take(NAMES).map(told).collect();
+    let more = holder.files.len().saturating_sub(NAMES) as u64 + holder.more;
+    if more > 0 {
+        files.push(format!("and {more} more"));
+    }
+    format!("{who} still uses: {}\n", files.join(", "))
+}
+
+/// Bytes for people.
+fn size(bytes: u64) -> String {
+    let mut unit = 0;
+    let mut scale = 1;
+    while bytes / scale >= 1000 && unit < UNITS.len() - 1 {
+        unit += 1;
+        scale *= 1000;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    if unit == 0 {
+        return format!("{bytes} {name}");
+    }
+    let tenths = bytes / (scale / 10);
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
 fn was_ended(one: &ProcessEntry) -> bool {
@@ -260,6 +309,7 @@ fn spare_reason(reason: SpareReason) -> &'static str {
         SpareReason::Protected => "protected",
         SpareReason::Inconclusive => "inconclusive",
         SpareReason::IdentityChanged => "reused pid",
+        SpareReason::Left => "left",
         SpareReason::PermissionDenied => "permission denied",
     }
 }

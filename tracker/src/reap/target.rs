@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::describe::Description;
-use super::report::{Evidence, SpareReason, TargetEntry};
+use super::report::{Evidence, HolderEntry, SpareReason, TargetEntry};
 use crate::process::ProcessId;
 use crate::session::SessionError;
 use crate::source::{SourceError, SourceKind};
@@ -71,6 +71,11 @@ pub trait Target {
     fn describe(&mut self, id: ProcessId) -> Option<Description> {
         let _ = id;
         None
+    }
+
+    /// Who else uses what the target is about: asked once, when all is over.
+    fn holders(&mut self) -> Vec<HolderEntry> {
+        Vec::new()
     }
 
     /// Asked right before each signal: whether the target still owns `id` and

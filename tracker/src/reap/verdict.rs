@@ -40,6 +40,7 @@ pub(super) fn conclude(
         counts: count(findings, &processes, &spared),
         processes,
         spared,
+        holders: target.holders(),
         duration_ms: entries::millis(started.elapsed()),
     }
 }
@@ -60,6 +61,7 @@ impl Report {
             processes: Vec::new(),
             spared: Vec::new(),
             counts: Counts::default(),
+            holders: Vec::new(),
         }
     }
 }

@@ -196,6 +196,7 @@ fn reason_word(reason: SpareReason) -> Word {
         SpareReason::Protected => "protected",
         SpareReason::Inconclusive => "inconclusive",
         SpareReason::IdentityChanged => "identity_changed",
+        SpareReason::Left => "left",
         SpareReason::PermissionDenied => "permission_denied",
     })
 }

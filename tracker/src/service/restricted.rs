@@ -8,7 +8,8 @@ use super::caller::Caller;
 use crate::api::ProcessKey;
 use crate::process::{Proc, ProcessId};
 use crate::reap::{
-    Candidate, Description, SpareReason, Spared, Survey, Target, TargetEntry, TargetError,
+    Candidate, Description, HolderEntry, SpareReason, Spared, Survey, Target, TargetEntry,
+    TargetError,
 };
 use crate::source::SourceKind;
 
@@ -112,6 +113,17 @@ impl<T: Target> Target for Restricted<'_, T> {
 
     fn describe(&mut self, id: ProcessId) -> Option<Description> {
         self.inner.describe(id)
+    }
+
+    fn holders(&mut self) -> Vec<HolderEntry> {
+        let holders = self.inner.holders();
+        let Some(uid) = self.uid else { return holders };
+        let own = |holder: &HolderEntry| {
+            let pid = holder.pid?;
+            (self.proc.uid(pid).ok()? == Some(uid)).then_some(())
+        };
+        let is_own = |holder: &HolderEntry| own(holder).is_some();
+        holders.into_iter().filter(is_own).collect()
     }
 
     fn recheck(&mut self, id: ProcessId) -> Result<(), (SpareReason, String)> {

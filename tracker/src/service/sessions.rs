@@ -64,6 +64,7 @@ impl Service {
             root,
             owner_uid: caller.uid,
             keep,
+            workdir: None,
         })?;
         let session = tracking.sessions().get(id);
         session
@@ -266,6 +267,7 @@ mod tests {
                 parent: None,
                 owner_uid: *owner_uid,
                 keep: vec![],
+                workdir: None,
                 late: false,
                 opened_ns: 0,
                 state: SessionState::Open,

@@ -114,6 +114,7 @@ mod tests {
             parent: None,
             owner_uid: 0,
             keep: vec!["redis*".parse().unwrap()],
+            workdir: None,
             late: false,
             opened_ns: 0,
             state: SessionState::Open,

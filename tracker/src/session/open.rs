@@ -2,7 +2,7 @@
 
 use super::keep::KeepRule;
 use crate::lineage::SessionId;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, Workdir};
 use crate::source::SourceError;
 
 /// What a session is opened with.
@@ -16,6 +16,9 @@ pub struct OpenSession {
     pub owner_uid: u32,
     /// Whom a reap spares.
     pub keep: Vec<KeepRule>,
+    /// The directory that it works in. Who has its working directory there when
+    /// the session ends, and is nobody else's, is ended with it.
+    pub workdir: Option<Workdir>,
 }
 
 /// The process that a session is opened for.

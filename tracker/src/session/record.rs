@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keep::KeepRule;
 use crate::lineage::SessionId;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, Workdir};
 
 /// A session.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Session {
     pub owner_uid: u32,
     /// Whom a reap spares.
     pub keep: Vec<KeepRule>,
+    /// The directory that it works in.
+    pub workdir: Option<Workdir>,
     /// It was opened for a process whose past was not recorded.
     pub late: bool,
     /// When it was opened: `CLOCK_BOOTTIME`, nanoseconds.

@@ -80,6 +80,7 @@ mod tests {
             parent: parent.and_then(SessionId::new),
             owner_uid: 0,
             keep: vec![],
+            workdir: None,
             late: false,
             opened_ns: 0,
             state: SessionState::Open,

@@ -121,6 +121,7 @@ impl Tracking {
             parent: around.filter(|around| self.sessions.get(*around).is_some()),
             owner_uid: request.owner_uid,
             keep: request.keep,
+            workdir: request.workdir,
             late: false,
             opened_ns: now_boot_ns(),
             state: SessionState::Open,

@@ -104,6 +104,7 @@ mod tests {
             parent: SessionId::new(77),
             owner_uid: 1000,
             keep: vec!["redis-*".parse().unwrap(), "4@5".parse().unwrap()],
+            workdir: None,
             late: true,
             opened_ns: 9,
             state: SessionState::Open,

@@ -131,6 +131,7 @@ impl SessionRow {
                 .iter()
                 .map(|rule| parse::<KeepRule>(rule))
                 .collect::<Result<_, _>>()?,
+            workdir: None,
             late: self.late,
             opened_ns: u64::try_from(self.opened_ns).map_err(|e| e.to_string())?,
             // A reap that was under way is a record of its own.

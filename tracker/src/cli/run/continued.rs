@@ -37,6 +37,7 @@ pub(super) fn continued(first: Report, next: Report) -> Report {
         spared: next.spared,
         verdict: next.verdict,
         reasons: next.reasons,
+        holders: next.holders,
         duration_ms: first.duration_ms.saturating_add(next.duration_ms),
         ..first
     }
@@ -141,6 +142,7 @@ mod tests {
             counts: counts(&processes, 0, 0),
             processes,
             spared: Vec::new(),
+            holders: Vec::new(),
         }
     }
 

@@ -125,6 +125,7 @@ fn start(args: &Args) -> Result<Started, Failure> {
         root: Root::Fresh(gated.id()),
         owner_uid: rustix::process::getuid().as_raw(),
         keep: args.keep.clone(),
+        workdir: None,
     })?;
     let child = gated.release(&session.to_string())?;
     let supervisor = Supervisor::new(signals, child, tracker.clone(), proc);

@@ -35,6 +35,7 @@ fn report(verdict: Verdict, processes: Vec<ProcessEntry>, reasons: &[&str]) -> R
         processes,
         spared: Vec::new(),
         counts,
+        holders: Vec::new(),
     }
 }
 
