@@ -3,6 +3,7 @@
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
+use aya_log_ebpf::warn;
 use tracker_ebpf::{Losses, MAX_SESSIONS, MAX_SHIELDED, Process, TAG_EXEMPT, TAG_NONE, counter};
 
 use crate::atomic;
@@ -65,9 +66,24 @@ pub(crate) fn entry(pid: u32, start_ns: u64) -> Option<*mut Process> {
     if unsafe { (*entry).start_ns } == start_ns {
         return Some(entry);
     }
-    count(counter::STALE_ENTRY);
-    let _ = PROCESSES.remove(pid);
+    // SAFETY: as above; it may be of yet another process by now, which a log can bear.
+    stale(pid, start_ns, unsafe { (*entry).start_ns });
     None
+}
+
+/// Rare, so it is a function of its own: it would be in three programs otherwise.
+#[cold]
+#[inline(never)]
+fn stale(pid: u32, start_ns: u64, entry_start_ns: u64) {
+    count(counter::STALE_ENTRY);
+    warn!(
+        (),
+        "process {} started at {} ns, but its entry says {} ns; it is dropped",
+        pid,
+        start_ns,
+        entry_start_ns
+    );
+    let _ = PROCESSES.remove(pid);
 }
 
 /// The tag of a process, [`TAG_NONE`] when it has none.

@@ -7,6 +7,7 @@ use aya::programs::{BtfTracePoint, Iter, ProgramError, ProgramFd};
 use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 
 use super::error::{LoadError, log_tail};
+use super::log::{self, Log};
 use super::maps::{Maps, name};
 use super::offsets::{Layout, PATH};
 use crate::source::host;
@@ -91,6 +92,8 @@ pub(super) struct Loaded {
     pub(super) links: Vec<(&'static str, FdLink)>,
     /// Its maps.
     pub(super) maps: Maps,
+    /// What it says.
+    pub(super) log: Log,
     /// The program at `sched_process_fork`.
     pub(super) fork: ProgramFd,
 }
@@ -134,10 +137,12 @@ pub(super) fn load(
         .and_then(|fd| Ok(fd.try_clone()?))
         .map_err(|error| LoadError::of(FORK, &error))?;
     let maps = Maps::new(|name| ebpf.take_map(name))?;
+    let log = Log::of(&mut ebpf)?;
     Ok(Loaded {
         ebpf,
         links,
         maps,
+        log,
         fork,
     })
 }
@@ -153,6 +158,7 @@ fn create_maps(
     let wake_at = u64::from(ring_bytes / 2);
     // Again after each further 32nd of it.
     let wake_shift = (ring_bytes / 32).ilog2();
+    let log_level = log::level();
     let mut loader = EbpfLoader::new();
     for (global, offset) in &layout.offsets {
         loader.override_global(global, offset, true);
@@ -163,6 +169,7 @@ fn create_maps(
     loader
         // The probe asks for no relocations: nothing of this is looked up.
         .btf(None)
+        .override_global(aya_log::LEVEL, &log_level, true)
         .override_global("TRACK_ALL", &track_all, true)
         .override_global("EXIT_HAS_GROUP_DEAD", &group_dead, true)
         .override_global("WAKE_AT", &wake_at, true)

@@ -9,6 +9,7 @@ mod decode;
 mod error;
 mod known;
 mod load;
+mod log;
 mod maps;
 mod offsets;
 mod pins;

@@ -17,6 +17,7 @@ use super::census::{self, Rows};
 use super::counters::{self, Counters};
 use super::known::{Known, Recorded};
 use super::load::{CENSUS, LoadOptions};
+use super::log::Log;
 use super::maps::Maps;
 use super::pins::Pins;
 use super::{adopt, ring};
@@ -37,6 +38,7 @@ pub struct EbpfSource {
     /// Set when the probe goes on without this process.
     pins: Option<Pins>,
     took_over: bool,
+    log: Log,
     fork: ProgramFd,
     proc: Proc,
     options: LoadOptions,
@@ -139,6 +141,7 @@ impl Source for EbpfSource {
         for event in self.pending.drain(..) {
             sink(event);
         }
+        self.log.forward();
         let room = u64::from(self.options.ring_bytes());
         self.undecodable += ring::drain(&mut self.maps.ring, room, sink);
         let lost = self.lost()?;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use super::super::maps::Put;
 use super::*;
@@ -33,6 +34,20 @@ impl Drop for Shell {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Heard {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -68,6 +83,10 @@ fn the_census_agrees_with_proc() {
 
 #[test]
 fn nothing_is_inherited_from_an_earlier_holder_of_the_pid() {
+    let log = Heard::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let _listening = tracing::subscriber::set_default(subscriber.finish());
     let Some(mut source) = probe() else { return };
     let session = SessionId::random().unwrap();
     let mut shell = Shell::before("sleep 600 & wait");
@@ -88,6 +107,10 @@ fn nothing_is_inherited_from_an_earlier_holder_of_the_pid() {
     assert_eq!(members, Members::default());
     assert_eq!(source.maps.process(pid).unwrap(), None);
     assert!(source.counters().unwrap().stale_entries > 0);
+    source.drain(&mut |_| ()).unwrap();
+    let heard = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let said = format!("process {pid} started at {start_ns} ns, but its entry says");
+    assert!(heard.contains(&said), "{heard}");
     child.signal(rustix::process::Signal::KILL);
 }
 

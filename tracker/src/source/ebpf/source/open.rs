@@ -77,6 +77,7 @@ impl EbpfSource {
             ebpf,
             links,
             maps,
+            log,
             fork,
         } = loaded;
         let mut source = EbpfSource {
@@ -85,6 +86,7 @@ impl EbpfSource {
             _links: links,
             pins,
             took_over: false,
+            log,
             fork,
             proc: Proc::open()?,
             options,
