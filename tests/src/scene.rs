@@ -177,6 +177,14 @@ impl Scene {
         fs::write(self.dir().join(name), "").expect("a new file");
     }
 
+    /// Copies a file into [`Scene::dir`].
+    pub fn copy(&self, from: &Path, name: &str, mode: u32) -> PathBuf {
+        let to = self.dir().join(name);
+        fs::copy(from, &to).expect("a copy");
+        open_to_all(&to, mode);
+        to
+    }
+
     /// Fails the test unless everybody who was started on the scene is dead
     /// *now*. Nothing can be started on it any more.
     #[track_caller]
@@ -228,6 +236,7 @@ impl Drop for Scene {
     }
 }
 
+/// Sets a mode whatever the umask is.
 fn open_to_all(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
 }

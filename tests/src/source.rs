@@ -1,4 +1,4 @@
-//! The two sources that tracker can learn from.
+//! The sources that tracker can learn from.
 
 /// A value of `--source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,6 +7,8 @@ pub enum Source {
     Ebpf,
     /// Snapshots of `/proc`.
     Procfs,
+    /// The best that works.
+    Auto,
 }
 
 impl Source {
@@ -15,6 +17,7 @@ impl Source {
         match self {
             Source::Ebpf => "ebpf",
             Source::Procfs => "procfs",
+            Source::Auto => "auto",
         }
     }
 }

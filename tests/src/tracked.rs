@@ -108,6 +108,19 @@ impl<'a> Tracker<'a> {
         self
     }
 
+    /// Lets it run as nobody, who may not reach the target directory: a copy
+    /// of tracker is executed, in the scene's directory.
+    #[must_use]
+    pub fn as_nobody(self) -> Tracker<'a> {
+        let copy = self.scene.copy(crate::tracker_binary(), "tracker", 0o755);
+        let setpriv = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        let mut words: Vec<&str> = setpriv.split(' ').collect();
+        let shell = ["sh", "-c", "shift; exec \"$0\" \"$@\""];
+        words.extend(shell);
+        words.push(copy.to_str().expect("a path of ours"));
+        self.through(&words)
+    }
+
     /// Starts it.
     #[track_caller]
     pub fn start(mut self) -> Running {

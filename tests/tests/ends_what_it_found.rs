@@ -1,0 +1,171 @@
+//! A teardown goes on until nothing is left, and takes no longer and no more
+//! force than that needs.
+
+use std::collections::BTreeSet;
+
+use tracker_tests::{Need, Scene, Source, on_both_sources, raw, victim_binary};
+
+/// Orphans are waited for by somebody who is quick at it: pid 1 need not be.
+fn foster() -> [&'static str; 2] {
+    [victim_binary().to_str().unwrap(), "foster"]
+}
+
+on_both_sources!(a_stopped_process_runs_its_handler, |source| {
+    let mut scene = Scene::new();
+    let tracker = scene.run(source, "--grace 60s");
+    let ended = tracker.victim("slow-handler 1 stop").finish();
+    let report = ended.assert_ended(&mut scene, source, &["handler"]);
+    assert!(scene.dir().join("handled").exists());
+    let entry = report.entry(scene.who("handler"));
+    assert_eq!(entry.outcome(), "terminated");
+    let signals: BTreeSet<_> = entry.signals().into_iter().collect();
+    assert_eq!(signals, BTreeSet::from(["CONT", "TERM"]), "{report}");
+});
+
+on_both_sources!(a_handler_has_the_time_that_it_needs, |source| {
+    let mut scene = Scene::new();
+    let tracker = scene.run(source, "--grace 60s");
+    let ended = tracker.victim("slow-handler 700").finish();
+    let report = ended.assert_ended(&mut scene, source, &["handler"]);
+    assert!(scene.dir().join("handled").exists());
+    assert_eq!(report.entry(scene.who("handler")).signals(), ["TERM"]);
+});
+
+on_both_sources!(
+    nobody_waits_for_the_end_of_a_grace_that_nobody_needs,
+    |source| {
+        let mut scene = Scene::new();
+        // The harness has less patience than this.
+        let ended = scene
+            .run(source, "--grace 1h")
+            .victim("double-fork")
+            .finish();
+        let report = ended.assert_ended(&mut scene, source, &["orphan"]);
+        assert_eq!(report.entry(scene.who("orphan")).signals(), ["TERM"]);
+    }
+);
+
+on_both_sources!(who_ignores_sigterm_is_killed_after_the_grace, |source| {
+    let mut scene = Scene::new();
+    let ended = scene
+        .run(source, "--grace 200ms")
+        .victim("stubborn")
+        .finish();
+    let report = ended.assert_ended(&mut scene, source, &["stubborn"]);
+    let entry = report.entry(scene.who("stubborn"));
+    assert_eq!(entry.outcome(), "killed");
+    assert_eq!(entry.signals(), ["TERM", "KILL"]);
+});
+
+on_both_sources!(no_grace_means_sigkill_at_once, |source| {
+    let mut scene = Scene::new();
+    let ended = scene
+        .run(source, "--grace 0")
+        .victim("slow-handler 1")
+        .finish();
+    let report = ended.assert_ended(&mut scene, source, &["handler"]);
+    assert!(!scene.dir().join("handled").exists());
+    let entry = report.entry(scene.who("handler"));
+    assert_eq!((entry.outcome(), entry.signals()), ("killed", vec!["KILL"]));
+});
+
+on_both_sources!(who_is_forked_by_a_handler_is_ended_too, |source| {
+    let mut scene = Scene::new();
+    let ended = scene
+        .run(source, "--grace 1s")
+        .victim("fork-on-term")
+        .finish();
+    let report = ended.assert_ended(&mut scene, source, &["testator", "heir"]);
+    assert!(report.count("forked_during_reap") >= 1, "{report}");
+});
+
+on_both_sources!(a_namespace_s_init_is_killed needs [Need::Root, Need::Program("unshare")], |source| {
+    let mut scene = Scene::new();
+    let script = "unshare --pid --fork --mount-proc \"$V\" linger init &
+                  until grep -q ^init cast; do sleep .02; done";
+    let ended = scene.run(source, "--grace 200ms").sh(script).finish();
+    let report = ended.assert_ended(&mut scene, source, &[]);
+    // It announced the pid that it has in its own namespace.
+    let processes = report.processes();
+    let init = processes.iter().find(|entry| entry.comm() == "victim");
+    let init = init.unwrap_or_else(|| panic!("{report}"));
+    assert_eq!((init.outcome(), init.signals()), ("killed", vec!["TERM", "KILL"]));
+});
+
+on_both_sources!(a_pair_that_replaces_each_other, |source| {
+    let mut scene = Scene::new();
+    let tracker = scene.run(source, "--grace 200ms").victim("pair");
+    let ended = tracker.through(&foster()).finish();
+    ended.assert_ended(&mut scene, source, &[]);
+});
+
+on_both_sources!(a_supervisor_and_its_workers, |source| {
+    let mut scene = Scene::new();
+    let tracker = scene.run(source, "--grace 200ms").victim("supervisor");
+    let ended = tracker.through(&foster()).finish();
+    ended.assert_ended(&mut scene, source, &["supervisor"]);
+});
+
+on_both_sources!(a_hopper, |source| {
+    let mut scene = Scene::new();
+    // Snapshots cannot be taken as fast as the kernel tells.
+    let is_quick = source == Source::Ebpf;
+    let hop = if is_quick {
+        "hopper 500"
+    } else {
+        "hopper 20000"
+    };
+    let tracker = scene.run(source, "--grace 200ms").victim(hop);
+    let ended = tracker.through(&foster()).finish();
+    ended.assert_ended(&mut scene, source, &[]);
+});
+
+on_both_sources!(a_fork_bomb, |source| {
+    let mut scene = Scene::new();
+    let tracker = scene.run(source, "--grace 200ms").victim("fork-bomb 8");
+    let ended = tracker.through(&foster()).finish();
+    ended.assert_ended(&mut scene, source, &[]);
+});
+
+on_both_sources!(loops_that_create_and_wait_for_processes, |source| {
+    let mut scene = Scene::new();
+    let script = "for i in 1 2 3 4 5 6 7 8; do (while :; do /bin/true; done) & done; sleep .3";
+    let ended = scene.run(source, "--grace 60s").sh(script).finish();
+    let report = ended.assert_ended(&mut scene, source, &[]);
+    assert!(report.processes().len() >= 8, "{report}");
+});
+
+on_both_sources!(a_thousand_daemons_that_ignore_sigterm, |source| {
+    crowd(source, 1000, "--grace 200ms", |_| {});
+});
+
+on_both_sources!(eight_thousand_daemons_with_256_descriptors, |source| {
+    crowd(source, 8000, "--grace 0", |command| {
+        raw::limit_descriptors(command, 256);
+    });
+});
+
+fn crowd(
+    source: Source,
+    count: usize,
+    flags: &str,
+    change: impl FnOnce(&mut std::process::Command),
+) {
+    let mut scene = Scene::new();
+    let tracker = scene.run(source, flags).victim(&format!("crowd {count}"));
+    let ended = tracker.through(&foster()).with(change).finish();
+    ended.assert_code(0);
+    let report = ended.report();
+    report.assert_complete();
+    let crowd: BTreeSet<_> = scene.cast("one-of-many").into_iter().collect();
+    assert_eq!(crowd.len(), count);
+    let killed: BTreeSet<_> = report
+        .processes()
+        .iter()
+        .filter(|entry| entry.outcome() == "killed")
+        .map(tracker_tests::Entry::who)
+        .collect();
+    let differ: Vec<_> = crowd.symmetric_difference(&killed).collect();
+    assert!(differ.is_empty(), "{} differ: {differ:?}", differ.len());
+    scene.assert_all_dead();
+}
