@@ -106,6 +106,29 @@ fn a_straggler_that_left_its_session_is_ended_and_its_chain_is_told() {
 }
 
 #[test]
+fn what_a_handler_starts_is_left_alone_until_the_handler_is_through() {
+    let dir = tempfile::tempdir().unwrap();
+    let (helped, ready) = (dir.path().join("helped"), dir.path().join("ready"));
+    // The helper fails if it is signalled.
+    let handler = format!("sleep 0.3 && touch {}; exit", helped.display());
+    let straggler = format!(
+        "trap '{handler}' TERM; touch {}; while :; do :; done",
+        ready.display()
+    );
+    let script = format!(
+        "(setsid sh -c \"{straggler}\" &); until [ -e {} ]; do :; done",
+        ready.display()
+    );
+    let report = after(|_| script.clone(), &[]);
+    assert_eq!(report.verdict, Verdict::Complete, "{report:?}");
+    assert_eq!(report.counts.killed, 0, "{report:?}");
+    assert!(
+        helped.exists(),
+        "the handler's helper was signalled: {report:?}"
+    );
+}
+
+#[test]
 fn a_session_that_left_nothing_behind_has_an_empty_report() {
     let report = after(|_| "true".to_owned(), &[]);
     assert_eq!(report.verdict, Verdict::Complete, "{report:?}");

@@ -103,6 +103,15 @@ impl Book {
         }
     }
 
+    /// Whether `id` is alive and has been signalled.
+    pub(super) fn is_ending(&self, id: ProcessId) -> bool {
+        let Some(Place::Known(at)) = self.places.get(&id) else {
+            return false;
+        };
+        let known = self.known.get(*at);
+        known.is_some_and(|known| known.life == Life::Alive && !known.sent.is_empty())
+    }
+
     /// Notes somebody who was found dead.
     pub(super) fn add_ghost(&mut self, id: ProcessId) {
         self.places.entry(id).or_insert(Place::Ghost);

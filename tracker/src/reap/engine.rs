@@ -11,7 +11,7 @@ use super::report::Report;
 use super::target::Target;
 use super::verdict;
 use super::wait::Watch;
-use crate::process::{Cancel, Proc, Signal, now_boot_ns};
+use crate::process::{Cancel, Proc, ProcessId, Signal, now_boot_ns};
 
 /// Ends what `target` owns, and reports what is proven of it.
 ///
@@ -89,6 +89,10 @@ pub(super) struct Engine<'a> {
     pub(super) findings: Findings,
     /// Who has not been sent the signal of this phase.
     pub(super) todo: Vec<usize>,
+    /// Who was created by a process that had been sent SIGTERM, and by whom:
+    /// its handler may need the helper, which therefore is left alone until the
+    /// creator is dead, or until the time is up.
+    pub(super) helpers: Vec<(usize, ProcessId)>,
     /// The signal of this phase.
     pub(super) signal: Option<Signal>,
     pub(super) looks: Looks,
@@ -128,6 +132,7 @@ impl<'a> Engine<'a> {
                 ..Findings::default()
             },
             todo: Vec::new(),
+            helpers: Vec::new(),
             signal: None,
             looks: Looks::none(),
             condemned: false,
@@ -167,6 +172,7 @@ impl<'a> Engine<'a> {
     fn phase(&mut self, signal: Signal, limit: Duration) -> Ended {
         self.signal = Some(signal);
         self.todo = self.findings.book.alive();
+        self.helpers.clear();
         self.strike(signal);
         // No end: longer than this machine will run.
         let end = Instant::now().checked_add(limit);

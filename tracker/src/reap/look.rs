@@ -7,7 +7,7 @@ use super::book::Standing;
 use super::engine::{DESCRIBED, Engine};
 use super::report::SpareReason;
 use super::target::{Candidate, Spared, Survey};
-use crate::process::{Opened, Pid, PidFd, PidFdError};
+use crate::process::{Opened, Pid, PidFd, PidFdError, ProcessId, Signal};
 
 /// When the target was looked at, and when to look again.
 #[derive(Debug)]
@@ -111,18 +111,31 @@ impl Engine<'_> {
             match self.findings.book.standing(candidate.id, self.signal) {
                 Standing::New => {
                     look = Look::Found;
-                    came.extend(self.admit(candidate, !first));
+                    let creator = candidate.creator;
+                    let Some(at) = self.admit(candidate, !first) else {
+                        continue;
+                    };
+                    came.push(at);
+                    match creator.filter(|creator| self.is_helper_of(*creator)) {
+                        Some(creator) => self.helpers.push((at, creator)),
+                        None => self.todo.push(at),
+                    }
                 }
                 Standing::Alive | Standing::Settled => {}
             }
         }
         self.describe(&came);
-        self.todo.append(&mut came);
         self.looks.restless = match look {
             Look::Found => self.looks.restless.saturating_add(1),
             Look::Quiet | Look::Failed => 0,
         };
         look
+    }
+
+    /// Whether whoever `creator` creates now may be what its handler for
+    /// SIGTERM needs.
+    fn is_helper_of(&self, creator: ProcessId) -> bool {
+        self.signal == Some(Signal::Term) && self.findings.book.is_ending(creator)
     }
 
     /// Takes in somebody new; answers its number if it is alive.

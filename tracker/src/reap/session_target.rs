@@ -145,6 +145,7 @@ impl Target for SessionTarget {
                 None => survey.candidates.push(Candidate {
                     id,
                     start_ns,
+                    creator: member.creator,
                     evidence,
                 }),
             }

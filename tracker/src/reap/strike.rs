@@ -12,6 +12,17 @@ type Withdrawal = (SpareReason, String);
 impl Engine<'_> {
     /// Signals everybody who is to be signalled.
     pub(super) fn strike(&mut self, signal: Signal) {
+        let Engine {
+            helpers,
+            findings,
+            todo,
+            ..
+        } = self;
+        helpers.retain(|(at, creator)| {
+            let needed = findings.book.is_ending(*creator);
+            todo.extend((!needed).then_some(*at));
+            needed
+        });
         for at in std::mem::take(&mut self.todo) {
             if self.cancel.is_cancelled() {
                 return;

@@ -17,6 +17,8 @@ pub struct Candidate {
     pub id: ProcessId,
     /// Its start time in nanoseconds, where the kernel told.
     pub start_ns: Option<u64>,
+    /// Who created it, where that is known.
+    pub creator: Option<ProcessId>,
     /// Why it belongs to the target.
     pub evidence: Vec<Evidence>,
 }

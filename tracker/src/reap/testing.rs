@@ -183,6 +183,7 @@ impl Target for Group {
         let candidates = ids.into_iter().map(|id| Candidate {
             id,
             start_ns: None,
+            creator: None,
             evidence: vec![Evidence {
                 kind: EvidenceKind::Parent,
                 detail: "of the group".to_owned(),

@@ -172,6 +172,7 @@ impl Target for TreeTarget<'_> {
                 None => survey.candidates.push(Candidate {
                     id,
                     start_ns: None,
+                    creator: None,
                     evidence,
                 }),
             }

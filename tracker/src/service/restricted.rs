@@ -91,6 +91,7 @@ impl<T: Target> Target for Restricted<'_, T> {
                         id,
                         start_ns,
                         evidence,
+                        ..
                     } = candidate;
                     // A zombie runs as whoever it ran as, and needs no sparing.
                     if self.proc.is_dead(id)? {

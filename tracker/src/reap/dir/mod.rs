@@ -150,6 +150,7 @@ impl<'a> DirTarget<'a> {
                 survey.candidates.push(Candidate {
                     id,
                     start_ns,
+                    creator: None,
                     evidence: told,
                 });
             }
