@@ -177,9 +177,10 @@ impl<'a> Daemon<'a> {
              content-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(request.as_bytes()).ok()?;
+        // The daemon may refuse the rest before it was sent.
+        let _ = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok()?;
+        let _ = stream.read_to_end(&mut answer);
         parse(&answer)
     }
 }

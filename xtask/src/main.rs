@@ -1,5 +1,6 @@
 //! Chores of this repository: `cargo xtask --help`.
 
+mod dist;
 mod licences;
 mod probe;
 
@@ -18,6 +19,11 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Build the program, and install all that a package ships below a folder.
+    Dist {
+        /// `/`, or the staging folder of a package.
+        destdir: PathBuf,
+    },
     /// Fail if a dependency may not be shipped under this project's licence.
     Licences,
     /// The committed object of the kernel probe.
@@ -29,6 +35,7 @@ fn main() -> anyhow::Result<()> {
     let Args { task } = Args::parse();
     let root = workspace()?;
     match task {
+        Task::Dist { destdir } => dist::install(&root, &destdir),
         Task::Licences => licences::check(),
         Task::Probe(task) => probe::run(&root, &task),
     }

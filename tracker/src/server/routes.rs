@@ -349,3 +349,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Segment {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_openapi_document_is_the_one_that_is_served() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
+        let mut made = super::openapi_document().to_pretty_json().unwrap();
+        made.push('\n');
+        if std::env::var_os("TRACKER_WRITE_OPENAPI").is_some() {
+            std::fs::write(path, &made).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        let how = "run `TRACKER_WRITE_OPENAPI=1 cargo test -p tracker --lib openapi` and commit it";
+        assert!(
+            committed == made,
+            "docs/openapi.json is not what the types say: {how}"
+        );
+    }
+}
