@@ -16,7 +16,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
 
 /// Builds the program and puts it, its units, its manual page, its completions
 /// and its documentation below `dest`.
-pub fn install(root: &Path, dest: &Path) -> anyhow::Result<()> {
+pub(crate) fn install(root: &Path, dest: &Path) -> anyhow::Result<()> {
     let program = build(root)?;
     put(dest, "usr/bin/tracker", &fs::read(&program)?, 0o755)?;
     for unit in ["tracker.service", "tracker.socket"] {
