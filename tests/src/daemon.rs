@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use rustix::process::Signal;
@@ -22,6 +22,8 @@ pub struct Daemon<'a> {
     source: Source,
     child: Child,
     who: Who,
+    /// Another one has taken over.
+    replaced: bool,
 }
 
 /// What the daemon answered.
@@ -49,6 +51,8 @@ impl<'a> Daemon<'a> {
             .arg(socket(scene))
             .arg("--state-dir")
             .arg(scene.dir().join("state"))
+            .arg("--pin-dir")
+            .arg(pin_dir(scene))
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -60,6 +64,7 @@ impl<'a> Daemon<'a> {
             source,
             child,
             who,
+            replaced: false,
         };
         until("an answer of the daemon", || {
             let ended = daemon.child.try_wait().expect("a child to ask for");
@@ -91,6 +96,11 @@ impl<'a> Daemon<'a> {
             .is_some_and(|answer| answer.status == 200)
     }
 
+    /// Where it keeps the probe.
+    pub fn pin_dir(&self) -> PathBuf {
+        pin_dir(self.scene)
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.scene.dir().join("daemon.log")).unwrap_or_default()
@@ -107,9 +117,8 @@ impl<'a> Daemon<'a> {
     #[track_caller]
     pub fn restart(mut self) -> Daemon<'a> {
         self.kill();
-        let (scene, source) = (self.scene, self.source);
-        drop(self);
-        Daemon::start(scene, source)
+        self.replaced = true;
+        Daemon::start(self.scene, self.source)
     }
 
     /// SIGTERM, and waits for its end. Fails the test when that is not in order.
@@ -188,7 +197,22 @@ impl<'a> Daemon<'a> {
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
         self.kill();
+        if self.replaced {
+            return;
+        }
+        // Else it would be tracked on for ever. There may be nothing to end.
+        let _ = Command::new(crate::tracker_binary())
+            .args(["serve", "--unpin", "--pin-dir"])
+            .arg(pin_dir(self.scene))
+            .stdout(Stdio::null())
+            .status();
+        let _ = fs::remove_dir(pin_dir(self.scene));
     }
+}
+
+/// A place on the bpffs that no other test has.
+fn pin_dir(scene: &Scene) -> PathBuf {
+    Path::new("/sys/fs/bpf").join(scene.dir().file_name().unwrap_or_default())
 }
 
 /// An answer as it came over the wire.

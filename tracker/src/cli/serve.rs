@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use super::exit::{Exit, Failure};
+use super::output;
 use crate::client::default_socket;
 use crate::lineage::Limits;
 use crate::process::Proc;
 use crate::server::{Config, Daemon};
 use crate::session::Tracking;
-use crate::source::{self, Purpose, SourceChoice};
+use crate::source::ebpf::unpin;
+use crate::source::{self, SourceChoice};
 
 /// Tracks all processes of the host from now on, and serves sessions, queries
 /// and reaps on a Unix socket.
@@ -30,16 +32,28 @@ pub(super) struct Args {
     /// Where the knowledge comes from: auto, ebpf or procfs
     #[arg(long, value_enum, default_value_t)]
     source: SourceChoice,
+    /// Where the kernel probe is kept, on a bpffs, so that it goes on without a daemon
+    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/tracker")]
+    pin_dir: PathBuf,
+    /// End the tracking that a daemon left in the kernel, and do not serve
+    #[arg(long)]
+    unpin: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    if args.unpin {
+        if !unpin(&args.pin_dir)? {
+            output::print("nothing is tracked")?;
+        }
+        return Ok(Exit::SUCCESS);
+    }
     let config = Config {
         socket: args.socket.clone().unwrap_or_else(default_socket),
         state_dir: args.state_dir.clone(),
         group: args.group.clone(),
     };
     let daemon = Daemon::new(&config)?;
-    let opened = source::open(args.source, Purpose::Host)?;
+    let opened = source::open_pinned(args.source, &args.pin_dir)?;
     for passed_over in &opened.passed_over {
         tracing::warn!("{passed_over}");
     }

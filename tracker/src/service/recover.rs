@@ -26,13 +26,8 @@ impl Service {
             sessions: sessions.len(),
             reaps: reaps.len(),
         };
-        {
-            let mut tracking = self.tracking();
-            // Oldest first: a session inside another was opened after it.
-            for session in sessions {
-                tracking.restore(session)?;
-            }
-        }
+        // Oldest first: a session inside another was opened after it.
+        self.tracking().restore(&sessions)?;
         for id in kept {
             // Whoever is gone, or left its session, needs no sparing.
             let _ = self.tracking().keep(id);

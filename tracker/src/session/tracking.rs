@@ -1,9 +1,13 @@
 //! One source, the map that it feeds, and the sessions that own what is in it.
 
+mod restore;
+mod resync;
+
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 use std::sync::Weak;
 
+use self::resync::Resync;
 use super::kept::Kept;
 use super::open::{OpenSession, Root, SessionError};
 use super::record::{Session, SessionState};
@@ -12,7 +16,7 @@ use super::subscription::{Listener, Subscription, SubscriptionInner};
 use crate::lineage::{Event, Exit, Gone, Limits, Lineage, SessionId, Snapshot, Tag};
 use crate::process::{Proc, ProcessId, now_boot_ns};
 use crate::source::ebpf::Counters;
-use crate::source::{Adoption, Gap, Members, Source, SourceError, SourceKind};
+use crate::source::{Adoption, Members, Source, SourceError, SourceKind};
 
 /// The state of a tracker. Blocking; share it behind a mutex.
 #[derive(Debug)]
@@ -25,12 +29,14 @@ pub struct Tracking {
     adopted: HashSet<ProcessId>,
     subscriptions: Vec<Weak<SubscriptionInner>>,
     listener: Option<Box<dyn Listener>>,
+    resync: Resync,
 }
 
 impl Tracking {
     /// Tracking that begins now.
     pub fn new(source: Box<dyn Source>, proc: Proc, limits: Limits) -> Tracking {
         Tracking {
+            resync: Resync::new(source.recorded_since()),
             source,
             proc,
             lineage: Lineage::new(limits),
@@ -105,7 +111,7 @@ impl Tracking {
         for (id, tag) in newly_kept {
             self.exempt(id, tag)?;
         }
-        Ok(())
+        self.resync_after_a_loss()
     }
 
     /// Opens a session. It lies inside the one that owns its root, if any.
@@ -230,41 +236,6 @@ impl Tracking {
         if let Some(session) = self.sessions.get_mut(id) {
             session.state = state;
         }
-    }
-
-    /// Takes over a session of an earlier tracker of this boot; outer ones
-    /// come before those inside them. Where the kernel did not go on tracking
-    /// meanwhile, those of its roots that live are adopted anew, and the
-    /// session has a gap.
-    pub fn restore(&mut self, session: Session) -> Result<(), SessionError> {
-        let Session {
-            id,
-            opened_ns: from_ns,
-            ..
-        } = session;
-        let (roots, late) = (session.roots.clone(), session.late);
-        let around = session.parent;
-        self.sessions.insert(session);
-        if late {
-            self.source.note(id, Gap::AdoptedLate);
-        }
-        if self.source.took_over() {
-            return Ok(());
-        }
-        self.source.note(
-            id,
-            Gap::NotTracked {
-                from_ns,
-                until_ns: now_boot_ns(),
-            },
-        );
-        for root in roots {
-            match self.adopt(Root::Running(root), id, around) {
-                Ok(_) | Err(SourceError::Gone(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
 
     /// Forgets a session. Whom its reap spared belongs to the session around

@@ -159,6 +159,12 @@ pub trait Source: Send + std::fmt::Debug {
         false
     }
 
+    /// The sessions that somebody has a tag of, also such as this tracker has
+    /// not heard of.
+    fn tagged(&mut self) -> Result<Vec<SessionId>, SourceError> {
+        Ok(Vec::new())
+    }
+
     /// Adds to what [`Source::members`] says about a session that an earlier
     /// tracker opened.
     fn note(&mut self, session: SessionId, gap: Gap) {

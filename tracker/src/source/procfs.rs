@@ -18,7 +18,7 @@ mod kernel_tests;
 #[cfg(test)]
 mod subreaper_tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 
 use crate::lineage::{Event, Limits, Lineage, SessionId, Tag};
@@ -48,8 +48,8 @@ pub struct ProcfsSource {
     present: HashMap<ProcessId, Present>,
     /// What [`Source::drain`] has to hand over.
     events: Vec<Event>,
-    /// Sessions that began with a process that was running already.
-    late: HashSet<SessionId>,
+    /// What is known to be unknown of sessions, besides what snapshots miss.
+    noted: HashMap<SessionId, Vec<Gap>>,
     subtree: Option<Subtree>,
     /// How many processes the kernel did not let us look at, last time.
     hidden: usize,
@@ -111,7 +111,7 @@ impl ProcfsSource {
             chains: Lineage::new(LIMITS),
             present: HashMap::new(),
             events: Vec::new(),
-            late: HashSet::new(),
+            noted: HashMap::new(),
             subtree: None,
             hidden: 0,
         }
@@ -159,10 +159,7 @@ impl ProcfsSource {
     }
 
     fn gaps(&self, session: SessionId, proven: bool) -> Vec<Gap> {
-        let mut gaps = Vec::new();
-        if self.late.contains(&session) {
-            gaps.push(Gap::AdoptedLate);
-        }
+        let mut gaps = self.noted.get(&session).cloned().unwrap_or_default();
         if !proven {
             gaps.push(Gap::Snapshots);
         }
@@ -216,7 +213,7 @@ impl Source for ProcfsSource {
             return Ok(vec![root]);
         }
         if !tag.exempt {
-            self.late.insert(tag.session);
+            self.note(tag.session, Gap::AdoptedLate);
         }
         for _ in 0..LOOKS {
             let is_new = self.scan()?;
@@ -239,11 +236,18 @@ impl Source for ProcfsSource {
         for id in tagged {
             self.chains.set_tag(id, None);
         }
-        self.late.remove(&session);
+        self.noted.remove(&session);
         if let Some(subtree) = &mut self.subtree {
             subtree.release(session);
         }
         Ok(())
+    }
+
+    fn note(&mut self, session: SessionId, gap: Gap) {
+        let noted = self.noted.entry(session).or_default();
+        if !noted.contains(&gap) {
+            noted.push(gap);
+        }
     }
 
     fn members(&mut self, sessions: &[SessionId]) -> Result<Members, SourceError> {

@@ -308,6 +308,13 @@ impl Source for EbpfSource {
         self.took_over
     }
 
+    fn tagged(&mut self) -> Result<Vec<SessionId>, SourceError> {
+        let tags = self.maps.processes()?.into_iter();
+        let sessions = tags.filter_map(|(_, entry)| Tag::from_kernel(entry.tag));
+        let sessions: HashSet<SessionId> = sessions.map(|tag| tag.session).collect();
+        Ok(sessions.into_iter().collect())
+    }
+
     fn vouch(&mut self, session: SessionId) {
         self.sessions.entry(session).or_default().vouch();
     }
