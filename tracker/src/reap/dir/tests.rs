@@ -113,7 +113,7 @@ impl World {
         let proc = Proc::open().unwrap();
         let mut tracking = Tracking::new(Box::new(self), proc, Limits::default());
         for session in sessions {
-            tracking.restore(session).unwrap();
+            tracking.restore(&[session]).unwrap();
         }
         Arc::new(Mutex::new(tracking))
     }
