@@ -14,6 +14,7 @@
 mod canary;
 mod cgroup;
 mod daemon;
+mod dweller;
 mod lifeline;
 mod needs;
 pub mod proc;
@@ -30,6 +31,7 @@ mod wait;
 pub use canary::Canary;
 pub use cgroup::Cgroup;
 pub use daemon::{Answer, Daemon, Shell};
+pub use dweller::Dweller;
 pub use lifeline::Lifeline;
 pub use needs::{Need, able};
 pub use proc::{Life, Stat, Who};

@@ -22,6 +22,15 @@ impl Credentials {
             privileged: permitted != Some(0),
         }
     }
+
+    /// Whether this process may signal one that runs so, as `kill(2)` has it.
+    pub fn may_be_signalled(&self) -> bool {
+        let own = [rustix::process::getuid(), rustix::process::geteuid()];
+        // Its real and its saved uid count.
+        let theirs = [self.uids.first(), self.uids.get(2)];
+        own.iter()
+            .any(|own| own.is_root() || theirs.contains(&Some(&own.as_raw())))
+    }
 }
 
 impl Proc {
@@ -55,5 +64,7 @@ mod tests {
         let uids = own.unwrap().uids;
         assert_eq!(uids.len(), 4);
         assert!(uids.contains(&rustix::process::getuid().as_raw()));
+        let own = Proc::open().unwrap().credentials(Pid::own()).unwrap();
+        assert!(own.unwrap().may_be_signalled());
     }
 }

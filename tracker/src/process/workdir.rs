@@ -107,6 +107,14 @@ impl Place {
 }
 
 impl Workdir {
+    /// The directory that an absolute path leads to, like [`Place::find`].
+    pub fn find(proc: &Proc, path: &Path) -> Result<Workdir, PlaceError> {
+        match Place::find(proc, path)? {
+            Place::Known(workdir) => Ok(workdir),
+            Place::Removed(_) => Err(PlaceError::Missing(path.to_owned())),
+        }
+    }
+
     fn of(proc: &Proc, dir: &Dir, given: &Path) -> Result<Workdir, PlaceError> {
         let path = dir.path().map_err(|errno| PlaceError::io(given, errno))?;
         if path == Path::new("/") {
@@ -137,6 +145,9 @@ pub enum PlaceError {
     /// It depends on where the reader is.
     #[error("{} is not an absolute path", shown(.0))]
     Relative(PathBuf),
+    /// It does not exist.
+    #[error("there is no directory {}", shown(.0))]
+    Missing(PathBuf),
     /// Something else is there.
     #[error("{} is not a directory", shown(.0))]
     NotADirectory(PathBuf),

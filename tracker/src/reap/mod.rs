@@ -1,6 +1,7 @@
 //! Ending what a target owns: plan, then execute, then report.
 
 mod book;
+mod continued;
 mod describe;
 mod dir;
 mod engine;
@@ -22,6 +23,7 @@ mod verdict;
 mod wait;
 mod worker;
 
+pub use continued::{continued, followed};
 pub use describe::Description;
 pub use dir::{DirError, DirRequest, DirTarget};
 pub use engine::{DESCRIBED, reap};

@@ -1,6 +1,5 @@
 //! `tracker run`: runs a command, and ends what it leaves behind.
 
-mod continued;
 mod forwarding;
 mod jobs;
 mod report;
@@ -23,7 +22,7 @@ use super::output;
 use crate::embedded::Tracker;
 use crate::lineage::SessionId;
 use crate::process::launch::{Gated, Inherited, Launch, SignalStream, Signals};
-use crate::process::{Proc, escape};
+use crate::process::{Proc, Workdir, escape};
 use crate::reap::{Options, Report, summary};
 use crate::session::{KeepRule, OpenSession, Root};
 use crate::source::{Purpose, SourceChoice};
@@ -61,6 +60,7 @@ Exit status: that of the command; 128 + n when signal n ended it;
 Examples:
   tracker run -- make test
   tracker run --grace 0 --fail-on-leak -- ./ci.sh
+  tracker run --workdir /build/job-7 -- make && rm -rf /build/job-7
   tracker run --keep postgres --report reap.json -- ./start-services")]
 pub(super) struct Args {
     /// Name of the session [default: that of the command]
@@ -73,6 +73,10 @@ pub(super) struct Args {
     /// path, or a pattern like 'redis-*'; can be repeated
     #[arg(long, value_name = "PATTERN")]
     keep: Vec<KeepRule>,
+    /// The directory that the command works in and that goes away after it: whoever
+    /// has its working directory there then, and is nobody else's, is ended too
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<PathBuf>,
     /// Exit with 120 when something was left behind
     #[arg(long)]
     fail_on_leak: bool,
@@ -109,11 +113,14 @@ struct Started {
     supervisor: Supervisor,
     tracker: Tracker,
     session: SessionId,
+    workdir: Option<Workdir>,
 }
 
 /// Starts the command, tracked from its first instruction.
 fn start(args: &Args) -> Result<Started, Failure> {
     let proc = Proc::open()?;
+    let workdir = args.workdir.as_deref();
+    let workdir = workdir.map(|path| Workdir::find(&proc, path)).transpose()?;
     let signals = Signals::take_over()?;
     // Forked first, when there is nothing yet that it could get a copy of.
     let gated = fork(args, &proc)?;
@@ -125,7 +132,7 @@ fn start(args: &Args) -> Result<Started, Failure> {
         root: Root::Fresh(gated.id()),
         owner_uid: rustix::process::getuid().as_raw(),
         keep: args.keep.clone(),
-        workdir: None,
+        workdir: workdir.clone(),
     })?;
     let child = gated.release(&session.to_string())?;
     let supervisor = Supervisor::new(signals, child, tracker.clone(), proc);
@@ -133,6 +140,7 @@ fn start(args: &Args) -> Result<Started, Failure> {
         supervisor,
         tracker,
         session,
+        workdir,
     })
 }
 
@@ -179,8 +187,10 @@ async fn attend(
         supervisor,
         tracker,
         session,
+        workdir,
     } = &mut started;
-    let report = teardown::tear_down(supervisor, tracker, *session, options).await;
+    let workdir = workdir.as_ref();
+    let report = teardown::tear_down(supervisor, tracker, *session, workdir, options).await;
     let report = report.map_err(|error| output::complain(&Failure::from(error).to_string()));
     let report = report
         .ok()

@@ -2,12 +2,11 @@
 
 use anyhow::{Context, Result};
 
-use super::continued::continued;
 use super::supervise::{Supervisor, reap_zombies};
 use crate::embedded::{ReapTarget, Tracker};
 use crate::lineage::SessionId;
-use crate::process::Cancel;
-use crate::reap::{Options, Report, Verdict};
+use crate::process::{Cancel, Place, Workdir};
+use crate::reap::{DirRequest, Options, Report, Verdict, continued, followed};
 use crate::source::SourceKind;
 
 /// How long the user is ready to wait.
@@ -26,45 +25,91 @@ pub(super) async fn tear_down(
     supervisor: &mut Supervisor,
     tracker: &Tracker,
     session: SessionId,
+    workdir: Option<&Workdir>,
     options: Options,
 ) -> Result<Report> {
     let mut teardown = Teardown {
         supervisor,
         tracker,
-        session,
         patience: Patience::Full,
     };
-    let at_once = Options {
-        grace: std::time::Duration::ZERO,
-        ..options.clone()
-    };
-    let mut report = teardown.reap(options).await?;
-    if teardown.patience == Patience::Short && report.verdict != Verdict::Complete {
-        report = continued(report, teardown.reap(at_once.clone()).await?);
-    }
+    let own = ReapTarget::Session(session);
+    let at_once = at_once(&options);
+    let mut report = teardown.finish(&own, options.clone()).await?;
     // The proof of the subreaper is that no child is left, zombies included, and
     // the last of these may have come after the last look.
     let provable = report.source == SourceKind::Procfs && report.verdict == Verdict::Incomplete;
-    if provable && !report.dry_run && teardown.patience != Patience::None && reap_zombies() {
-        report = continued(report, teardown.reap(at_once).await?);
+    let patient = teardown.patience != Patience::None;
+    if provable && !report.dry_run && patient && reap_zombies() {
+        report = continued(report, teardown.reap(&own, at_once).await?);
     }
-    Ok(report)
+    match workdir {
+        Some(workdir) if teardown.patience != Patience::None => {
+            Ok(teardown.sweep(report, session, workdir, options).await)
+        }
+        _ => Ok(report),
+    }
+}
+
+fn at_once(options: &Options) -> Options {
+    Options {
+        grace: std::time::Duration::ZERO,
+        ..options.clone()
+    }
 }
 
 struct Teardown<'a> {
     supervisor: &'a mut Supervisor,
     tracker: &'a Tracker,
-    session: SessionId,
     patience: Patience,
 }
 
 impl Teardown<'_> {
+    /// Ends who is left in the session's directory, when the session is over.
+    async fn sweep(
+        &mut self,
+        mut report: Report,
+        session: SessionId,
+        workdir: &Workdir,
+        options: Options,
+    ) -> Report {
+        let left = ReapTarget::Directory(DirRequest {
+            live: true,
+            session: Some(session),
+            ..DirRequest::new(Place::Known(workdir.clone()))
+        });
+        match self.finish(&left, options).await {
+            Ok(sweep) => followed(report, sweep),
+            Err(error) => {
+                if report.verdict == Verdict::Complete {
+                    report.verdict = Verdict::Incomplete;
+                }
+                let reason = format!("who is left in the directory is not known: {error:#}");
+                report.reasons.push(reason);
+                report
+            }
+        }
+    }
+
+    /// Reaps a target until that is over, or nobody wants to wait any more.
+    async fn finish(&mut self, target: &ReapTarget, options: Options) -> Result<Report> {
+        let at_once = at_once(&options);
+        if self.patience != Patience::Full {
+            return self.reap(target, at_once).await;
+        }
+        let report = self.reap(target, options).await?;
+        if self.patience == Patience::Short && report.verdict != Verdict::Complete {
+            return Ok(continued(report, self.reap(target, at_once).await?));
+        }
+        Ok(report)
+    }
+
     /// One reap. A push cuts it short.
-    async fn reap(&mut self, options: Options) -> Result<Report> {
+    async fn reap(&mut self, target: &ReapTarget, options: Options) -> Result<Report> {
         let cancel = Cancel::new().context("cannot end what is left")?;
         let mut reap = tokio::task::spawn_blocking({
             let tracker = self.tracker.clone();
-            let target = ReapTarget::Session(self.session);
+            let target = target.clone();
             let cancel = cancel.clone();
             move || tracker.reap(&target, &options, &cancel)
         });

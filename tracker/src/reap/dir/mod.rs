@@ -198,23 +198,59 @@ impl<'a> DirTarget<'a> {
         }))
     }
 
-    /// A process of which it may not be read where it is: listed, if it can be there.
-    fn take_in_unreadable(&self, seen: &Seen, survey: &mut Survey) -> Result<bool, TargetError> {
+    /// A process of which it may not be read where it is: listed, if it can be
+    /// there and could be ended.
+    fn take_in_unreadable(&self, seen: &Seen, look: &mut Look) -> Result<(), ProcError> {
         if self.protected.check_seen(seen).is_some() {
-            return Ok(false);
+            return Ok(());
         }
-        let credentials = self.proc.credentials(seen.id.pid)?;
-        if !credentials.is_some_and(|credentials| self.door.lets_in(&credentials)) {
-            return Ok(false);
+        let Some(credentials) = self.proc.credentials(seen.id.pid)? else {
+            return Ok(());
+        };
+        if !self.door.lets_in(&credentials) {
+            return Ok(());
         }
-        survey.spared.push(Spared {
+        if !credentials.may_be_signalled() {
+            look.foreign += 1;
+            return Ok(());
+        }
+        look.unreadable += 1;
+        look.survey.spared.push(Spared {
             id: seen.id,
             start_ns: None,
             evidence: Vec::new(),
             reason: SpareReason::Inconclusive,
-            detail: "its working directory may not be read".to_owned(),
+            detail: "where it is may not be read".to_owned(),
         });
-        Ok(true)
+        Ok(())
+    }
+}
+
+/// What one look has found so far.
+#[derive(Default)]
+struct Look {
+    survey: Survey,
+    /// Who may not be looked at, and could be ended.
+    unreadable: usize,
+    /// Who may not be looked at, nor ended.
+    foreign: usize,
+}
+
+impl Look {
+    fn conclude(self) -> Survey {
+        let mut survey = self.survey;
+        if self.unreadable > 0 {
+            let gap = format!("where {} processes are may not be read", self.unreadable);
+            survey.gaps.push(gap);
+        }
+        if self.foreign > 0 {
+            let note = format!(
+                "where {} processes of other users are may not be read, nor may they be ended",
+                self.foreign
+            );
+            survey.notes.push(note);
+        }
+        survey
     }
 }
 
@@ -234,25 +270,18 @@ impl Target for DirTarget<'_> {
         self.protected.refresh(self.proc)?;
         let others = self.owners.refresh(self.locator.aim())?;
         self.locator.refresh(self.proc, others)?;
-        let mut survey = Survey::default();
-        let mut unreadable = 0;
+        let mut look = Look::default();
         for seen in self.proc.scan()? {
             if seen.stat.is_kernel_thread() || seen.stat.is_dead() {
                 continue;
             }
             match self.find(&seen)? {
                 Where::Elsewhere => {}
-                Where::Unreadable => {
-                    unreadable += usize::from(self.take_in_unreadable(&seen, &mut survey)?);
-                }
-                Where::There(presence) => self.take_in(&seen, &presence, &mut survey),
+                Where::Unreadable => self.take_in_unreadable(&seen, &mut look)?,
+                Where::There(presence) => self.take_in(&seen, &presence, &mut look.survey),
             }
         }
-        if unreadable > 0 {
-            survey.gaps.push(format!(
-                "where {unreadable} processes have their working directory may not be read"
-            ));
-        }
+        let mut survey = look.conclude();
         if matches!(self.locator.aim(), Place::Removed(_)) {
             survey.notes.push(REMOVED_NOTE.to_owned());
         }

@@ -1,13 +1,13 @@
-//! Two reaps of the same target, one after the other, as one report.
+//! Two reaps, one after the other, as one report.
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::report::{Counts, Outcome, ProcessEntry, Report, SparedEntry, Verdict};
 use crate::process::Pid;
-use crate::reap::{Counts, Outcome, ProcessEntry, Report};
 
-/// `first`, as `next` found things when it went on. What is proven is what
-/// `next` has proven.
-pub(super) fn continued(first: Report, next: Report) -> Report {
+/// `first`, as `next` found things when it went on with the same target. What
+/// is proven is what `next` has proven.
+pub fn continued(first: Report, next: Report) -> Report {
     let spared: HashSet<_> = next
         .spared
         .iter()
@@ -40,6 +40,56 @@ pub(super) fn continued(first: Report, next: Report) -> Report {
         holders: next.holders,
         duration_ms: first.duration_ms.saturating_add(next.duration_ms),
         ..first
+    }
+}
+
+/// `first`, and what `next` did to another target after that. Proven is what
+/// both have proven.
+pub fn followed(first: Report, next: Report) -> Report {
+    let mut forked = first.counts.forked_during_reap;
+    forked = forked.saturating_add(next.counts.forked_during_reap);
+    let mut all: BTreeMap<_, _> = first.processes.into_iter().map(keyed).collect();
+    for (key, entry) in next.processes.into_iter().map(keyed) {
+        let entry = match all.remove(&key) {
+            Some(earlier) => joined(earlier, entry),
+            None => entry,
+        };
+        all.insert(key, entry);
+    }
+    let spared: BTreeMap<(Pid, u64), SparedEntry> = first
+        .spared
+        .into_iter()
+        .chain(next.spared)
+        .map(|one| ((one.pid, one.start_ticks), one))
+        .filter(|(key, _)| !all.contains_key(key))
+        .collect();
+    let (verdict, mut reasons, more) = if severity(next.verdict) > severity(first.verdict) {
+        (next.verdict, next.reasons, first.reasons)
+    } else {
+        (first.verdict, first.reasons, next.reasons)
+    };
+    let new = more.into_iter().filter(|reason| !reasons.contains(reason));
+    let new: Vec<_> = new.collect();
+    reasons.extend(new);
+    let processes: Vec<_> = all.into_values().collect();
+    Report {
+        counts: counts(&processes, spared.len(), forked),
+        processes,
+        spared: spared.into_values().collect(),
+        verdict,
+        reasons,
+        holders: next.holders,
+        duration_ms: first.duration_ms.saturating_add(next.duration_ms),
+        ..first
+    }
+}
+
+fn severity(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Complete => 0,
+        Verdict::Incomplete => 1,
+        Verdict::Survivors => 2,
+        Verdict::Refused => 3,
     }
 }
 
@@ -102,9 +152,9 @@ fn counts(processes: &[ProcessEntry], spared: usize, forked_during_reap: u64) ->
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::{SCHEMA, SpareReason, TargetEntry};
     use super::*;
     use crate::lineage::SessionId;
-    use crate::reap::{SCHEMA, TargetEntry, Verdict};
     use crate::source::SourceKind;
 
     fn entry(pid: i64, outcome: Outcome, signals: &[&str]) -> ProcessEntry {
@@ -210,5 +260,58 @@ mod tests {
         let both = continued(first, next);
         assert!(both.processes.is_empty());
         assert_eq!(both.counts.spared, 1);
+    }
+
+    fn spared(pid: i64) -> SparedEntry {
+        SparedEntry {
+            pid: Pid::new(pid).unwrap(),
+            start_ticks: 1,
+            start_ns: None,
+            comm: String::new(),
+            exe: String::new(),
+            cmdline: vec![],
+            truncated: false,
+            uid: None,
+            evidence: vec![],
+            reason: SpareReason::Protected,
+            detail: String::new(),
+        }
+    }
+
+    #[test]
+    fn two_targets_make_one_report_that_proves_what_both_do() {
+        let mut first = report(
+            Verdict::Complete,
+            vec![
+                entry(1, Outcome::Terminated, &["TERM"]),
+                entry(2, Outcome::Skipped, &[]),
+            ],
+        );
+        first.spared.push(spared(8));
+        let mut next = report(
+            Verdict::Survivors,
+            vec![
+                entry(2, Outcome::Killed, &["KILL"]),
+                entry(3, Outcome::Survived, &["KILL"]),
+            ],
+        );
+        next.spared.extend([spared(8), spared(1)]);
+        let both = followed(first, next);
+        let pids: Vec<_> = both.processes.iter().map(|one| one.pid.raw()).collect();
+        assert_eq!(pids, [1, 2, 3]);
+        assert_eq!(both.processes[1].outcome, Outcome::Killed);
+        assert_eq!(both.spared.len(), 1);
+        assert_eq!(both.counts, counts(&both.processes, 1, 0));
+        assert_eq!(both.verdict, Verdict::Survivors);
+        assert_eq!(both.reasons, ["Survivors", "Complete"]);
+        assert_eq!(both.duration_ms, 14);
+    }
+
+    #[test]
+    fn what_the_first_could_not_prove_the_next_does_not_either() {
+        let first = report(Verdict::Incomplete, vec![]);
+        let both = followed(first, report(Verdict::Complete, vec![]));
+        assert_eq!(both.verdict, Verdict::Incomplete);
+        assert_eq!(both.reasons, ["Incomplete", "Complete"]);
     }
 }
