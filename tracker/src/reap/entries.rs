@@ -33,15 +33,17 @@ pub(super) fn processes(
     }
     let mut entries = Vec::with_capacity(book.known().len());
     for known in book.listed() {
-        let description = known
+        let mut description = known
             .description
             .clone()
             .or_else(|| late.remove(&known.id))
             .or_else(|| target.describe(known.id))
-            .unwrap_or_else(|| Description {
-                comm: known.comm.clone(),
-                ..Description::default()
-            });
+            .unwrap_or_default();
+        // A process may rename itself without anybody being told. This is its
+        // name when it was last signalled.
+        if !known.comm.is_empty() {
+            description.comm.clone_from(&known.comm);
+        }
         let (outcome, reason) = outcome(known, proc, options.dry_run, findings.cancelled);
         entries.push(ProcessEntry {
             pid: known.id.pid,
@@ -75,13 +77,10 @@ pub(super) fn spared(
     let ids = book.spared().map(|spared| spared.id).collect();
     let mut described = describe_late(describer, target, ids);
     let entry = |spared: &super::target::Spared| {
-        let description = described.remove(&spared.id).unwrap_or_else(|| {
-            let seen = proc.same(spared.id).ok().flatten();
-            Description {
-                comm: seen.map(|seen| seen.stat.comm).unwrap_or_default(),
-                ..Description::default()
-            }
-        });
+        let mut description = described.remove(&spared.id).unwrap_or_default();
+        if let Ok(Some(seen)) = proc.same(spared.id) {
+            description.comm = seen.stat.comm;
+        }
         SparedEntry {
             pid: spared.id.pid,
             start_ticks: proc.clock().to_shown(spared.id.start_time).ticks(),

@@ -179,11 +179,12 @@ impl Target for SessionTarget {
     fn describe(&mut self, id: ProcessId) -> Option<Description> {
         let tracking = lock(&self.tracking);
         let node = tracking.lineage().node(id)?;
+        let program = tracking.lineage().program(id);
         Some(Description {
             comm: node.comm.clone(),
-            exe: node.exe.clone().unwrap_or_default(),
-            cmdline: node.argv.clone().unwrap_or_default(),
-            truncated: node.truncated,
+            exe: program.map_or(Vec::new(), |program| program.exe.to_vec()),
+            cmdline: program.map_or(Vec::new(), |program| program.argv.to_vec()),
+            truncated: program.is_some_and(|program| program.truncated),
             uid: node.uid,
         })
     }
