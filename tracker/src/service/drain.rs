@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::Service;
+use crate::process::give_back;
 
 /// Without news, look so often: the probe does not wake anybody for a few records.
 const IDLE: Duration = Duration::from_secs(1);
@@ -15,6 +16,9 @@ const IDLE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 /// How often a source is asked that cannot tell of news, while there are sessions.
 const SNAPSHOTS: Duration = Duration::from_millis(100);
+
+/// How often memory that is not used is given back.
+const TRIM: Duration = Duration::from_secs(60);
 
 /// The running thread.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ impl Drain {
             None => None,
         };
         let run = move || {
+            let mut trimmed = None;
             while !service.is_stopping() {
                 match &news {
                     Some(news) => wait(&[news, &service.stop], IDLE),
@@ -36,6 +41,10 @@ impl Drain {
                 }
                 if let Err(error) = service.tracking().pump() {
                     tracing::error!("cannot take in what happened: {error}");
+                }
+                if trimmed.is_none_or(|trimmed: Instant| trimmed.elapsed() > TRIM) {
+                    give_back();
+                    trimmed = Some(Instant::now());
                 }
                 wait(&[&service.stop], PAUSE);
             }
