@@ -64,6 +64,26 @@ impl Client {
         self.runtime.block_on(self.client.reap(request))
     }
 
+    /// See [`super::Client::reaps`].
+    pub fn reaps(&self, query: &api::ReapsQuery) -> Result<api::ReapList, ClientError> {
+        self.runtime.block_on(self.client.reaps(query))
+    }
+
+    /// See [`super::Client::one_reap`].
+    pub fn one_reap(&self, id: &str) -> Result<api::Reap, ClientError> {
+        self.runtime.block_on(self.client.one_reap(id))
+    }
+
+    /// See [`super::Client::cancel_reap`].
+    pub fn cancel_reap(&self, id: &str) -> Result<api::Reap, ClientError> {
+        self.runtime.block_on(self.client.cancel_reap(id))
+    }
+
+    /// See [`super::Client::release_session`].
+    pub fn release_session(&self, session: &str) -> Result<api::SessionInfo, ClientError> {
+        self.runtime.block_on(self.client.release_session(session))
+    }
+
     /// See [`super::Client::tree`].
     pub fn tree(&self, query: &api::TreeQuery) -> Result<api::Tree, ClientError> {
         self.runtime.block_on(self.client.tree(query))

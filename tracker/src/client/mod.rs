@@ -111,6 +111,21 @@ impl Client {
         self.get(&format!("/v1/reaps/{}", encode(id))).await
     }
 
+    /// Stops a reap that is under way.
+    pub async fn cancel_reap(&self, id: &str) -> Result<api::Reap, ClientError> {
+        self.post(
+            &format!("/v1/reaps/{}/cancel", encode(id)),
+            &serde_json::json!({}),
+        )
+        .await
+    }
+
+    /// Ends a session, and leaves its members alone.
+    pub async fn release_session(&self, session: &str) -> Result<api::SessionInfo, ClientError> {
+        self.delete(&format!("/v1/sessions/{}", encode(session)))
+            .await
+    }
+
     /// Processes, each with who created it.
     pub async fn tree(&self, query: &api::TreeQuery) -> Result<api::Tree, ClientError> {
         let parts = [

@@ -19,6 +19,10 @@ impl Client {
         read(self.send(Method::GET, path, Bytes::new()).await?).await
     }
 
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        read(self.send(Method::DELETE, path, Bytes::new()).await?).await
+    }
+
     pub(super) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,

@@ -28,10 +28,14 @@ type Who = Extension<Caller>;
 pub(super) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/sessions", get(list_sessions).post(open_session))
-        .route("/v1/sessions/{session}", get(show_session))
+        .route(
+            "/v1/sessions/{session}",
+            get(show_session).delete(release_session),
+        )
         .route("/v1/sessions/{session}/close", post(close_session))
         .route("/v1/reaps", get(list_reaps).post(reap))
         .route("/v1/reaps/{reap}", get(show_reap))
+        .route("/v1/reaps/{reap}/cancel", post(cancel_reap))
         .route("/v1/tree", get(tree))
         .route("/v1/processes/{process}/lineage", get(lineage))
         .route("/v1/processes/{process}/why", get(why))
@@ -66,6 +70,8 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         list_reaps,
         reap,
         show_reap,
+        cancel_reap,
+        release_session,
         tree,
         lineage,
         why,
@@ -203,6 +209,34 @@ async fn show_reap(
     Segment(reap): Segment,
 ) -> Result<Document, Failed> {
     blocking(service, move |service| service.one_reap(caller, &reap)).await
+}
+
+/// Stop a reap that is under way; answers at once, its report comes soon
+#[utoipa::path(post, path = "/v1/reaps/{reap}/cancel", params(("reap", description = "Id")),
+    responses((status = 200, body = api::Reap), (status = "4XX", body = api::ErrorBody)
+))]
+async fn cancel_reap(
+    State(service): Shared,
+    Extension(caller): Who,
+    Segment(reap): Segment,
+) -> Result<Document, Failed> {
+    blocking(service, move |service| service.cancel_reap(caller, &reap)).await
+}
+
+/// End a session, and leave its members alone
+#[utoipa::path(delete, path = "/v1/sessions/{session}",
+    params(("session", description = "Id or name")), responses(
+    (status = 200, body = api::SessionInfo), (status = "4XX", body = api::ErrorBody)
+))]
+async fn release_session(
+    State(service): Shared,
+    Extension(caller): Who,
+    Segment(session): Segment,
+) -> Result<Document, Failed> {
+    blocking(service, move |service| {
+        service.release_session(caller, &session)
+    })
+    .await
 }
 
 /// Processes, each with who created it

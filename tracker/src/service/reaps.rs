@@ -174,6 +174,38 @@ impl Service {
         )
     }
 
+    /// Stops a reap that is under way: no signal is sent after this. Its report
+    /// comes soon, and its session stays open if anybody of it is alive.
+    pub fn cancel_reap(&self, caller: Caller, id: &str) -> Result<api::Reap, ServiceError> {
+        let reap = self.one_reap(caller, id)?;
+        if let Some(running) = lock(&self.running).get(id) {
+            running.cancel.cancel();
+        }
+        Ok(reap)
+    }
+
+    /// Ends a session and leaves its members alone.
+    pub fn release_session(
+        &self,
+        caller: Caller,
+        session: &str,
+    ) -> Result<api::SessionInfo, ServiceError> {
+        let shown = self.session(caller, session)?;
+        let running = lock(&self.running);
+        if let Some((reap, _)) = running
+            .iter()
+            .find(|(_, other)| other.session == Some(shown.id))
+        {
+            return Err(ServiceError::Busy {
+                session: shown.id,
+                reap: reap.clone(),
+            });
+        }
+        let session = self.tracking().close(shown.id)?;
+        self.store().remove_session(&session)?;
+        Ok(shown)
+    }
+
     /// Records a reap and starts it. A dry run changes nothing, so it is not recorded.
     fn begin(self: &Arc<Service>, job: Job) -> Result<Outcome, ServiceError> {
         if self.is_stopping() {
@@ -312,8 +344,11 @@ impl Service {
             // The record stays as it is, for the next daemon.
             return Err(ServiceError::ShuttingDown);
         }
-        let is_dead =
-            |report: &Report| matches!(report.verdict, Verdict::Complete | Verdict::Incomplete);
+        let is_dead = |report: &Report| {
+            // What was cancelled leaves somebody alive who was skipped.
+            let nobody_left = report.counts.skipped == 0;
+            nobody_left && matches!(report.verdict, Verdict::Complete | Verdict::Incomplete)
+        };
         let ends = match job.ends {
             Ends::Never => false,
             Ends::Dead => !job.dry_run && result.as_ref().is_ok_and(is_dead),

@@ -37,6 +37,24 @@ impl Store {
         })
     }
 
+    /// Forgets a session. Those inside it move up, as in the registry.
+    pub fn remove_session(&mut self, session: &Session) -> Result<(), StoreError> {
+        self.write("remove a session from", |transaction| {
+            transaction.execute(
+                "UPDATE sessions SET parent = ?1 WHERE parent = ?2",
+                params![
+                    session.parent.map(|id| id.to_string()),
+                    session.id.to_string()
+                ],
+            )?;
+            transaction.execute(
+                "DELETE FROM sessions WHERE id = ?1",
+                [session.id.to_string()],
+            )?;
+            Ok(())
+        })
+    }
+
     /// The sessions of this boot, oldest first.
     pub fn sessions(&self) -> Result<Vec<Session>, StoreError> {
         let rows = self.read("read the sessions of", |db| {

@@ -1,5 +1,6 @@
 //! `tracker run`: runs a command, and ends what it leaves behind.
 
+mod backend;
 mod forwarding;
 mod jobs;
 mod report;
@@ -26,6 +27,7 @@ use crate::process::{Proc, Workdir, escape};
 use crate::reap::{Options, Report, summary};
 use crate::session::{KeepRule, OpenSession, Root};
 use crate::source::{Purpose, SourceChoice};
+use backend::Backend;
 use report::Destination;
 use status::Ended;
 use supervise::Supervisor;
@@ -89,6 +91,9 @@ pub(super) struct Args {
     /// How to track; auto takes the best that works
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     source: SourceChoice,
+    /// Do not ask the daemon of the host, even if there is one
+    #[arg(long)]
+    standalone: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
@@ -111,7 +116,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 /// A command that runs, and whatever watches it.
 struct Started {
     supervisor: Supervisor,
-    tracker: Tracker,
+    tracker: Backend,
     session: SessionId,
     workdir: Option<Workdir>,
 }
@@ -126,14 +131,7 @@ fn start(args: &Args) -> Result<Started, Failure> {
     let gated = fork(args, &proc)?;
     raise_open_files();
     let signals = SignalStream::new(signals)?;
-    let tracker = Tracker::open(args.source, Purpose::Run)?;
-    let session = tracker.open_session(OpenSession {
-        name: args.session_name(),
-        root: Root::Fresh(gated.id()),
-        owner_uid: rustix::process::getuid().as_raw(),
-        keep: args.keep.clone(),
-        workdir: workdir.clone(),
-    })?;
+    let (tracker, session) = track(args, &gated, workdir.as_ref())?;
     let child = gated.release(&session.to_string())?;
     let supervisor = Supervisor::new(signals, child, tracker.clone(), proc);
     Ok(Started {
@@ -142,6 +140,29 @@ fn start(args: &Args) -> Result<Started, Failure> {
         session,
         workdir,
     })
+}
+
+/// Lets the daemon track the command if it may, and this process otherwise.
+fn track(
+    args: &Args,
+    gated: &Gated,
+    workdir: Option<&Workdir>,
+) -> Result<(Backend, SessionId), Failure> {
+    // A directory is swept by this process, which has to know the members.
+    let may_ask = !args.standalone && args.source == SourceChoice::Auto && workdir.is_none();
+    let name = args.session_name();
+    if may_ask && let Some(session) = Backend::of_daemon(&name, gated.id(), &args.keep) {
+        return Ok((Backend::Daemon(session), session));
+    }
+    let tracker = Tracker::open(args.source, Purpose::Run)?;
+    let session = tracker.open_session(OpenSession {
+        name,
+        root: Root::Fresh(gated.id()),
+        owner_uid: rustix::process::getuid().as_raw(),
+        keep: args.keep.clone(),
+        workdir: workdir.cloned(),
+    })?;
+    Ok((Backend::Own(tracker), session))
 }
 
 fn fork(args: &Args, proc: &Proc) -> Result<Gated, Failure> {
@@ -200,7 +221,7 @@ async fn attend(
 
 /// Takes in what happened, from time to time. A source that cannot be asked
 /// now may be asked later; what it missed it will say in the report.
-async fn pump(tracker: &Tracker) -> Infallible {
+async fn pump(tracker: &Backend) -> Infallible {
     loop {
         tokio::time::sleep(PUMP_INTERVAL).await;
         let tracker = tracker.clone();

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use anyhow::{Result, bail};
 
+use super::backend::Backend;
 use super::forwarding::{Situation, is_for_command, is_push};
 use super::jobs::Jobs;
 use super::status::Ended;
 use super::terminal::Terminal;
-use crate::embedded::Tracker;
 use crate::process::launch::{Child, Received, SignalStream, Waited, stop_like, wait_any};
 use crate::process::{Pid, Proc, ProcessId};
 
@@ -26,7 +26,7 @@ impl Supervisor {
     pub(super) fn new(
         signals: SignalStream,
         child: Child,
-        tracker: Tracker,
+        tracker: Backend,
         proc: Proc,
     ) -> Supervisor {
         let surroundings = Surroundings {
@@ -145,7 +145,7 @@ pub(super) fn reap_zombies() -> bool {
 #[derive(Debug)]
 struct Surroundings {
     command: ProcessId,
-    tracker: Tracker,
+    tracker: Backend,
     proc: Proc,
 }
 

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 
+use super::backend::Backend;
 use super::supervise::{Supervisor, reap_zombies};
-use crate::embedded::{ReapTarget, Tracker};
+use crate::embedded::ReapTarget;
 use crate::lineage::SessionId;
 use crate::process::{Cancel, Place, Workdir};
 use crate::reap::{DirRequest, Options, Report, Verdict, continued, followed};
@@ -23,7 +24,7 @@ enum Patience {
 /// Ends the session, and reports what is proven.
 pub(super) async fn tear_down(
     supervisor: &mut Supervisor,
-    tracker: &Tracker,
+    tracker: &Backend,
     session: SessionId,
     workdir: Option<&Workdir>,
     options: Options,
@@ -60,7 +61,7 @@ fn at_once(options: &Options) -> Options {
 
 struct Teardown<'a> {
     supervisor: &'a mut Supervisor,
-    tracker: &'a Tracker,
+    tracker: &'a Backend,
     patience: Patience,
 }
 
@@ -115,7 +116,7 @@ impl Teardown<'_> {
         });
         loop {
             tokio::select! {
-                done = &mut reap => return Ok(done??),
+                done = &mut reap => return done?,
                 pushed = self.supervisor.until_push() => {
                     pushed?;
                     self.patience = match self.patience {
