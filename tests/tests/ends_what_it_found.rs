@@ -113,7 +113,7 @@ on_both_sources!(a_hopper, |source| {
     let hop = if is_quick {
         "hopper 500"
     } else {
-        "hopper 20000"
+        "hopper 50000"
     };
     let tracker = scene.run(source, "--grace 200ms").victim(hop);
     let ended = tracker.through(&foster()).finish();

@@ -10,6 +10,10 @@ use crate::process::{Cancel, Place, Workdir};
 use crate::reap::{DirRequest, Options, Report, Verdict, continued, followed};
 use crate::source::SourceKind;
 
+/// How often a session of snapshots is reaped again while a child is left that
+/// no look has found. A child that is somebody else's is left for ever.
+const LOOKS: u32 = 20;
+
 /// How long the user is ready to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
@@ -38,11 +42,22 @@ pub(super) async fn tear_down(
     let at_once = at_once(&options);
     let mut report = teardown.finish(&own, options.clone()).await?;
     // The proof of the subreaper is that no child is left, zombies included, and
-    // the last of these may have come after the last look.
-    let provable = report.source == SourceKind::Procfs && report.verdict == Verdict::Incomplete;
-    let patient = teardown.patience != Patience::None;
-    if provable && !report.dry_run && patient && reap_zombies() {
-        report = continued(report, teardown.reap(&own, at_once).await?);
+    // the last of these may have come after the last look. A child that is left
+    // although the looks found nobody forks faster than they come.
+    for _ in 0..LOOKS {
+        let in_doubt = report.source == SourceKind::Procfs
+            && report.verdict == Verdict::Incomplete
+            && !report.dry_run
+            && teardown.patience != Patience::None;
+        let childless = in_doubt && reap_zombies();
+        // Whoever is spared may be the child that is left.
+        if !in_doubt || (!childless && !report.spared.is_empty()) {
+            break;
+        }
+        report = continued(report, teardown.reap(&own, at_once.clone()).await?);
+        if childless {
+            break;
+        }
     }
     match workdir {
         Some(workdir) if teardown.patience != Patience::None => {
