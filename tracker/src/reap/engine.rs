@@ -6,6 +6,7 @@ use super::book::Book;
 use super::describe::Describer;
 use super::look::{Look, Looks};
 use super::options::{Options, Phase};
+use super::priority::Priority;
 use super::protect::Protected;
 use super::report::Report;
 use super::target::Target;
@@ -29,6 +30,7 @@ use crate::process::{Cancel, Proc, ProcessId, Signal, now_boot_ns};
 ///   `/proc` says of 8,000 processes takes longer than ending them.
 pub fn reap(target: &mut dyn Target, proc: &Proc, options: &Options, cancel: &Cancel) -> Report {
     let started = Instant::now();
+    let _priority = Priority::raise();
     options.progress.enter(Phase::Plan);
     let mut findings = match Engine::new(target, proc, options, cancel) {
         Ok(mut engine) => {

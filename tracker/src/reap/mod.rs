@@ -9,6 +9,7 @@ mod entries;
 mod frozen;
 mod look;
 mod options;
+mod priority;
 mod protect;
 mod report;
 mod session_target;
