@@ -12,6 +12,7 @@ mod identity;
 pub mod launch;
 mod memory;
 mod mounts;
+mod patient;
 mod peer;
 mod pidfd;
 mod proc;

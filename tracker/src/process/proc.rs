@@ -122,10 +122,24 @@ impl Proc {
 
     /// The arguments of a process, each as bytes; `None` when it is gone, empty
     /// for kernel threads and zombies. The caller checks the identity around it.
+    ///
+    /// They are also empty when the kernel does not answer soon. It reads them
+    /// from the memory of the process, which may lie on a file system that
+    /// hangs, or be locked for seconds by a process that forks in a loop. Of
+    /// the files that are read here, only this one can wait for the process.
     pub fn cmdline(&self, pid: Pid) -> Result<Option<Vec<Vec<u8>>>, ProcError> {
-        Ok(self
-            .read(&format!("{pid}/cmdline"))?
-            .map(|text| split_cmdline(&text)))
+        let name = format!("{pid}/cmdline");
+        let Some(file) = self.open_file(&name)? else {
+            return Ok(None);
+        };
+        match super::patient::read_to_end(file.into()) {
+            Ok(text) => Ok(Some(split_cmdline(&text.unwrap_or_default()))),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
+            Err(source) => Err(ProcError::Io {
+                path: self.path.join(name),
+                source,
+            }),
+        }
     }
 
     /// The path of the program; `None` when it is gone, has none, or may not be read.

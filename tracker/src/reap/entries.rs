@@ -1,16 +1,14 @@
 //! The two lists of a report.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::book::{Known, Life};
-use super::describe::{Describer, Description};
 use super::engine::Findings;
 use super::frozen::is_frozen;
 use super::options::Options;
 use super::report::{Outcome, ProcessEntry, SparedEntry};
-use super::target::Target;
-use crate::process::{Proc, ProcessId, Seen, Signal, escape};
+use super::target::{Spared, Target};
+use crate::process::{Proc, Seen, Signal, escape};
 
 /// So many of those who live still are described by `/proc`.
 const DESCRIBED_LATE: usize = 1024;
@@ -25,19 +23,17 @@ pub(super) fn processes(
     let Findings {
         book, describer, ..
     } = findings;
-    let mut late = HashMap::new();
-    if options.dry_run {
-        let unknown = |known: &&Known| known.description.is_none();
-        let unknown = book.listed().filter(unknown).map(|known| known.id);
-        late = describe_late(describer, target, unknown.collect());
-    }
+    describer.allow(DESCRIBED_LATE);
     let mut entries = Vec::with_capacity(book.known().len());
     for known in book.listed() {
         let mut description = known
             .description
             .clone()
-            .or_else(|| late.remove(&known.id))
             .or_else(|| target.describe(known.id))
+            .or_else(|| {
+                let is_there = options.dry_run && known.life == Life::Alive;
+                is_there.then(|| describer.read(proc, known.id))?
+            })
             .unwrap_or_default();
         // A process may rename itself without anybody being told. This is its
         // name when it was last signalled.
@@ -74,10 +70,12 @@ pub(super) fn spared(
     let Findings {
         book, describer, ..
     } = findings;
-    let ids = book.spared().map(|spared| spared.id).collect();
-    let mut described = describe_late(describer, target, ids);
-    let entry = |spared: &super::target::Spared| {
-        let mut description = described.remove(&spared.id).unwrap_or_default();
+    describer.allow(DESCRIBED_LATE);
+    let entry = |spared: &Spared| {
+        let mut description = target
+            .describe(spared.id)
+            .or_else(|| describer.read(proc, spared.id))
+            .unwrap_or_default();
         if let Ok(Some(seen)) = proc.same(spared.id) {
             description.comm = seen.stat.comm;
         }
@@ -101,30 +99,6 @@ pub(super) fn spared(
 /// Milliseconds, as far as they fit.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Describes processes that nobody is about to end.
-fn describe_late(
-    describer: &mut Describer,
-    target: &mut dyn Target,
-    ids: Vec<ProcessId>,
-) -> HashMap<ProcessId, Description> {
-    let mut found = HashMap::new();
-    let mut unknown = Vec::new();
-    for id in ids {
-        match target.describe(id) {
-            Some(description) => {
-                found.insert(id, description);
-            }
-            None => unknown.push(id),
-        }
-    }
-    describer.allow(DESCRIBED_LATE);
-    describer.read(&unknown);
-    for id in unknown {
-        found.extend(describer.take(id).map(|description| (id, description)));
-    }
-    found
 }
 
 fn outcome(

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::book::Standing;
-use super::engine::{DESCRIBED, Engine};
+use super::engine::{DESCRIBED, Engine, Findings};
 use super::report::SpareReason;
 use super::target::{Candidate, Spared, Survey};
 use crate::process::{Opened, Pid, PidFd, PidFdError, ProcessId, Signal};
@@ -170,22 +170,15 @@ impl Engine<'_> {
 
     /// Describes the first of all who come, while they can be looked at.
     fn describe(&mut self, came: &[usize]) {
-        let mut unknown = Vec::new();
+        let Findings {
+            book, describer, ..
+        } = &mut self.findings;
         for at in came.iter().filter(|at| **at < DESCRIBED) {
-            let Some(known) = self.findings.book.get_mut(*at) else {
+            let Some(known) = book.get_mut(*at) else {
                 continue;
             };
-            known.description = self.target.describe(known.id);
-            if known.description.is_none() {
-                unknown.push((*at, known.id));
-            }
-        }
-        let ids: Vec<_> = unknown.iter().map(|(_, id)| *id).collect();
-        self.findings.describer.read(&ids);
-        for (at, id) in unknown {
-            if let Some(known) = self.findings.book.get_mut(at) {
-                known.description = self.findings.describer.take(id);
-            }
+            let description = self.target.describe(known.id);
+            known.description = description.or_else(|| describer.read(self.proc, known.id));
         }
     }
 }
