@@ -12,7 +12,12 @@ pub struct Escaped<'a>(pub &'a [u8]);
 
 /// [`Escaped`] as a `String`, for JSON and for logs.
 pub fn escape(bytes: &[u8]) -> String {
-    Escaped(bytes).to_string()
+    // Nearly everything is plain, and a tree has tens of thousands of strings.
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
+    match std::str::from_utf8(bytes) {
+        Ok(text) if bytes.iter().all(is_plain) => text.to_owned(),
+        _ => Escaped(bytes).to_string(),
+    }
 }
 
 impl fmt::Display for Escaped<'_> {
