@@ -185,8 +185,8 @@ pub struct Why {
     pub process: Process,
     /// The sessions that own it, the innermost first.
     pub sessions: Vec<SessionInfo>,
-    /// The chain of those who created it, from itself up to the first that is
-    /// not a member of the innermost session.
+    /// The chain of those who created it, from itself up to a root of the
+    /// innermost session, or as far as it is known.
     pub chain: Vec<Ancestor>,
     /// Each fact that makes it a member.
     pub evidence: Vec<Evidence>,

@@ -27,13 +27,21 @@ impl Service {
             shown.session = tag.map(|tag| tag.session);
             shown.kept = tag.is_some_and(|tag| tag.exempt);
         }
-        let (chain, _) = chain(tracking.lineage(), id, caller, &visible);
+        let (mut chain, _) = chain(tracking.lineage(), id, caller, &visible);
         let counts = alive_by_session(&tracking);
         let mut sessions = Vec::new();
         let mut next = tag.map(|tag| tag.session);
         while let Some(session) = next.and_then(|id| tracking.sessions().get(id)) {
             sessions.push(view::session(session, &counts));
             next = session.parent;
+        }
+        if let Some(session) = sessions.first() {
+            let is_root = |step: &api::Ancestor| session.roots.contains(&step.process.id);
+            let end = chain
+                .iter()
+                .position(is_root)
+                .map_or(chain.len(), |at| at + 1);
+            chain.truncate(end);
         }
         let evidence = if tag.is_some() {
             evidence(&tracking, id, None)
