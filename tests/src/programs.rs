@@ -41,13 +41,13 @@ fn assert_current(binary: &Path) {
     let built: SystemTime = modified(binary).expect("the binary's date");
     let list = fs::read_to_string(binary.with_extension("d")).unwrap_or_default();
     let sources = list.split_once(':').map_or("", |(_, sources)| sources);
-    let newer: Vec<&str> = sources
+    let newer = sources
         .split_ascii_whitespace()
-        .filter(|source| modified(Path::new(source)).is_some_and(|date| date > built))
-        .collect();
-    assert!(
-        newer.is_empty(),
-        "{} is older than {newer:?}: run `cargo build -p tracker` first",
-        binary.display()
-    );
+        .find(|source| modified(Path::new(source)).is_some_and(|date| date > built));
+    if let Some(newer) = newer {
+        panic!(
+            "{} is older than {newer}: run `cargo build -p tracker` first",
+            binary.display()
+        );
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use rustix::process::Signal;
 use tracker_tests::{Need, Scene, Source, on_both_sources, raw, victim_binary};
 
 /// Orphans are waited for by somebody who is quick at it: pid 1 need not be.
@@ -90,6 +91,26 @@ on_both_sources!(a_namespace_s_init_is_killed needs [Need::Root, Need::Program("
     let init = processes.iter().find(|entry| entry.comm() == "victim");
     let init = init.unwrap_or_else(|| panic!("{report}"));
     assert_eq!((init.outcome(), init.signals()), ("killed", vec!["TERM", "KILL"]));
+});
+
+on_both_sources!(a_process_that_its_tracer_has_stopped, |source| {
+    let mut scene = Scene::new();
+    let ended = scene.run(source, "--grace 500ms").victim("traced").finish();
+    ended.assert_ended(&mut scene, source, &["tracer", "tracee"]);
+});
+
+on_both_sources!(a_signal_cuts_the_grace_short, |source| {
+    let mut scene = Scene::new();
+    // The harness has less patience than this.
+    let running = scene
+        .run(source, "--grace 1h")
+        .victim("fork-on-term")
+        .start();
+    // Somebody was sent SIGTERM, so the grace has begun.
+    let heir = scene.await_cast("heir", 1)[0];
+    running.who().signal(Signal::INT);
+    let report = running.finish().assert_ended(&mut scene, source, &["heir"]);
+    assert_eq!(report.entry(heir).outcome(), "killed", "{report}");
 });
 
 on_both_sources!(a_pair_that_replaces_each_other, |source| {

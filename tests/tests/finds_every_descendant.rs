@@ -228,6 +228,19 @@ on_both_sources!(processes_below_a_namespace_s_init needs [Need::Root, Need::Pro
     found_by_script(source, script);
 });
 
+on_both_sources!(a_process_whose_clock_is_another needs [Need::Root, Need::Program("unshare")], |source| {
+    found_by_script(source, "setsid unshare --time --boottime 86400 --fork sleep 600 & exit");
+});
+
+on_both_sources!(an_orphan_when_tracker_s_own_clock_is_another needs [Need::Root, Need::Program("unshare")], |source| {
+    let mut scene = Scene::new();
+    let tracker = scene.run(source, "--grace 60s").sh("(setsid sleep 600 &); exit");
+    let clock = ["unshare", "--time", "--boottime", "86400", "--fork"];
+    let ended = tracker.through(&clock).finish();
+    let report = ended.assert_ended(&mut scene, source, &[]);
+    assert_eq!(report.processes().len(), 1, "{report}");
+});
+
 on_both_sources!(an_orphan_whose_parent_was_replaced_and_is_gone, |source| {
     let script = "sh -c 'sleep 600 & exec sleep .2'; sleep .2";
     let report = found_by_script(source, script);

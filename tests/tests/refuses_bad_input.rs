@@ -35,6 +35,7 @@ fn pids_that_no_process_has() {
         "@",
         "1@1@1",
     ];
+    let canary = Canary::new();
     for pid in bad {
         refused(
             &["reap", "--grace", "0", "--pid", pid],
@@ -49,6 +50,7 @@ fn pids_that_no_process_has() {
         1,
         &["99999999"],
     );
+    canary.assert_lives();
     refused(&["tree", "99999999"], 1, &["99999999"]);
     // Not a pid, so it could be the name of a session, which the daemon knows.
     refused(&["tree", "0"], 1, &["tracker serve"]);

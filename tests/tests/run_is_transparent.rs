@@ -149,6 +149,40 @@ on_both_sources!(
     }
 );
 
+on_both_sources!(
+    descriptors_are_passed_on_and_closed_ones_stay_closed,
+    |source| {
+        let scene = Scene::new();
+        let look = ["ls", "-l", "/proc/self/fd"];
+        let odd = ["sh", "-c", "exec \"$0\" \"$@\" <&- 7</dev/zero 8>&2"];
+        let links = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter_map(|line| line.split_once(" -> "));
+            let number = |left: &str| left.split(' ').next_back().unwrap().to_owned();
+            lines
+                .map(|(left, target)| format!("{} {target}", number(left)))
+                // Its own listing, and the outputs, which differ.
+                .filter(|line| {
+                    !line.contains("/proc/") && !line.contains(&*scene.dir().to_string_lossy())
+                })
+                .filter(|line| {
+                    !line.starts_with("1 ") && !line.starts_with("2 ") && !line.starts_with("8 ")
+                })
+                .collect()
+        };
+        let mut direct = scene.command(odd[0]);
+        let direct = direct.args(&odd[1..]).args(look).output().unwrap();
+        let direct = links(&String::from_utf8_lossy(&direct.stdout));
+        assert!(direct.contains(&"7 /dev/zero".to_owned()), "{direct:?}");
+        assert!(
+            !direct.iter().any(|line| line.starts_with("0 ")),
+            "{direct:?}"
+        );
+        let ended = scene.run(source, "").args(&look).through(&odd).finish();
+        ended.assert_code(0);
+        assert_eq!(links(&ended.stdout), direct);
+    }
+);
+
 on_both_sources!(the_command_is_in_tracker_s_process_group, |source| {
     let scene = Scene::new();
     let script = "cut -d ' ' -f 5 /proc/self/stat";

@@ -207,6 +207,13 @@ fn never_waits_keeps_its_zombie() {
 }
 
 #[test]
+fn traced_is_stopped_by_its_tracer() {
+    let scene = play(&["traced"]);
+    assert_eq!(alive(&scene, "tracee").state, 't');
+    assert_eq!(alive(&scene, "tracee").parent, scene.who("tracer").pid);
+}
+
+#[test]
 fn hostile_comm_looks_like_other_fields() {
     let scene = play(&["hostile-comm"]);
     assert_eq!(alive(&scene, "impostor").comm, b"x) R 1 (\n\xff");

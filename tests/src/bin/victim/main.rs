@@ -28,6 +28,7 @@ mod subreaper;
 mod supervisor;
 mod syscall32;
 mod thread_fork;
+mod traced;
 
 /// What a victim does. It may return, which ends the program.
 type Play = fn(&[String]);
@@ -59,6 +60,7 @@ const PLAYS: &[(&str, Play)] = &[
     ("subreaper", subreaper::play),
     ("supervisor", supervisor::play),
     ("thread-fork", thread_fork::play),
+    ("traced", traced::play),
     ("two-generations", ancestry::play),
     ("vfork", spawn::vfork),
 ];
