@@ -1,8 +1,9 @@
 //! What a victim does on its scene: say who it is, wait for others, linger.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,14 +26,21 @@ pub fn dir() -> PathBuf {
 
 /// Lets the test know who plays a role.
 pub fn announce(role: &str) {
-    let who = Who::own();
-    let line = format!("{role} {} {}\n", who.pid, who.start);
+    announce_all(role, [Who::own()]);
+}
+
+/// Lets the test know who play a role.
+pub fn announce_all(role: &str, who: impl IntoIterator<Item = Who>) {
+    let mut lines = String::new();
+    for Who { pid, start } in who {
+        let _ = writeln!(lines, "{role} {pid} {start}");
+    }
     let mut cast = fs::OpenOptions::new()
         .append(true)
         .open(dir().join(CAST))
         .expect("the scene's cast");
     // One write, so that lines do not mix.
-    cast.write_all(line.as_bytes()).expect("a line of the cast");
+    cast.write_all(lines.as_bytes()).expect("lines of the cast");
 }
 
 /// Who has announced itself in a role, in the order of the announcements.

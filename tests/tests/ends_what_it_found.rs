@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use rustix::process::Signal;
-use tracker_tests::{Need, Scene, Source, on_both_sources, raw, victim_binary};
+use tracker_tests::{GlobalLock, Need, Scene, Source, on_both_sources, raw, victim_binary};
 
 /// Orphans are waited for by somebody who is quick at it: pid 1 need not be.
 fn foster() -> [&'static str; 2] {
@@ -129,12 +129,12 @@ on_both_sources!(a_supervisor_and_its_workers, |source| {
 
 on_both_sources!(a_hopper, |source| {
     let mut scene = Scene::new();
-    // Snapshots cannot be taken as fast as the kernel tells.
+    // Snapshots are not taken as fast as the kernel tells.
     let is_quick = source == Source::Ebpf;
     let hop = if is_quick {
         "hopper 500"
     } else {
-        "hopper 50000"
+        "hopper 300000"
     };
     let tracker = scene.run(source, "--grace 200ms").victim(hop);
     let ended = tracker.through(&foster()).finish();
@@ -172,6 +172,8 @@ fn crowd(
     flags: &str,
     change: impl FnOnce(&mut std::process::Command),
 ) {
+    // One crowd at a time is enough for the machine.
+    let _lock = GlobalLock::take();
     let mut scene = Scene::new();
     let tracker = scene.run(source, flags).victim(&format!("crowd {count}"));
     let ended = tracker.through(&foster()).with(change).finish();
