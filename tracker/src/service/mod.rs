@@ -11,6 +11,7 @@ mod events;
 mod explain;
 mod metrics;
 mod queries;
+mod reap_list;
 mod reaps;
 mod recover;
 mod restricted;

@@ -25,8 +25,6 @@ use crate::store::{NewReap, ReapRecord};
 const MAX_RUNNING: usize = 64;
 /// How many of one user may who may not do all.
 const MAX_OF_UID: usize = 8;
-/// How many the list shows.
-const LISTED: u32 = 200;
 
 /// What to reap and how; stored, so that it can be resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -145,33 +143,6 @@ impl Service {
             self.forget(session.id)?;
         }
         begun
-    }
-
-    /// The last reaps.
-    pub fn reaps(
-        &self,
-        caller: Caller,
-        query: &api::ReapsQuery,
-    ) -> Result<api::ReapList, ServiceError> {
-        let session = query.session.map(|id| id.to_string());
-        let owner = (!caller.may_all).then_some(caller.uid);
-        let records = self.store().reaps(session.as_deref(), owner, LISTED)?;
-        let shown = records.into_iter().map(|record| show(record, false));
-        Ok(api::ReapList {
-            reaps: shown.collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// One reap, with its report when it is over.
-    pub fn one_reap(&self, caller: Caller, id: &str) -> Result<api::Reap, ServiceError> {
-        let record = self
-            .store()
-            .reap(id)?
-            .filter(|record| caller.may(record.owner_uid));
-        show(
-            record.ok_or_else(|| ServiceError::NoReap(id.to_owned()))?,
-            true,
-        )
     }
 
     /// Stops a reap that is under way: no signal is sent after this. Its report
@@ -441,19 +412,4 @@ fn check_running(
         ));
     }
     Ok(())
-}
-
-fn show(record: ReapRecord, with_report: bool) -> Result<api::Reap, ServiceError> {
-    let report = record.report.filter(|_| with_report);
-    Ok(api::Reap {
-        id: record.id,
-        state: record.state,
-        session: record.session,
-        owner_uid: record.owner_uid,
-        attempts: record.attempts,
-        requested_ms: record.requested_ms,
-        finished_ms: record.finished_ms,
-        report: report.as_deref().map(serde_json::from_str).transpose()?,
-        error: record.error,
-    })
 }

@@ -38,6 +38,8 @@ const VARIABLE: &str = "TRACKER_SESSION";
 const ID_LEN: usize = 12;
 /// How often the source is asked for what happened.
 const PUMP_INTERVAL: Duration = Duration::from_millis(100);
+/// For ever: the thread for what blocks may be impossible to start again.
+const KEEP_ALIVE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// The source is asked for at most this part of the time.
 const PUMP_SHARE: u32 = 10;
 
@@ -106,6 +108,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
+        .max_blocking_threads(1)
+        .thread_keep_alive(KEEP_ALIVE)
         .build()
         .map_err(|error| not_started(error.into()))?;
     let _entered = runtime.enter();
@@ -132,6 +136,10 @@ fn start(args: &Args) -> Result<Started, Failure> {
     raise_open_files();
     let signals = SignalStream::new(signals)?;
     let (tracker, session) = track(args, &gated, workdir.as_ref())?;
+    // The one thread for what blocks, and that is the teardown too: it has to be
+    // there before the command can use up the pids of a cgroup that it shares
+    // with tracker.
+    drop(tokio::task::spawn_blocking(|| ()));
     let child = gated.release(&session.to_string())?;
     let supervisor = Supervisor::new(signals, child, tracker.clone(), proc);
     Ok(Started {
