@@ -35,7 +35,7 @@ pub use dweller::Dweller;
 pub use lifeline::Lifeline;
 pub use needs::{Need, able};
 pub use proc::{Life, Stat, Who};
-pub use programs::{tracker_binary, victim_binary};
+pub use programs::{copy_program, tracker_binary, victim_binary};
 pub use report::{Entry, Report};
 pub use scene::Scene;
 pub use settings::{GlobalLock, LastPid};

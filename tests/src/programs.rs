@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -50,4 +51,19 @@ fn assert_current(binary: &Path) {
             binary.display()
         );
     }
+}
+
+/// Copies a program, to be run under another name.
+///
+/// By a process of its own: a descriptor that is open for writing here would be
+/// inherited by whatever another test starts at this moment, and until that has
+/// executed its program, the kernel refuses to run the copy (ETXTBSY).
+#[track_caller]
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "cannot copy {}",
+        from.display()
+    );
 }

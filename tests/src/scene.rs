@@ -15,7 +15,7 @@ use crate::lifeline::Lifeline;
 use crate::proc::{self, Stat, Who};
 use crate::tracked::Tracker;
 use crate::wait::{PATIENCE, until};
-use crate::{Source, stage};
+use crate::{Source, copy_program, stage};
 
 /// The variable that marks whoever was started on a scene.
 const MARK: &str = "TRACKER_TEST_MARK";
@@ -180,7 +180,7 @@ impl Scene {
     /// Copies a file into [`Scene::dir`].
     pub fn copy(&self, from: &Path, name: &str, mode: u32) -> PathBuf {
         let to = self.dir().join(name);
-        fs::copy(from, &to).expect("a copy");
+        copy_program(from, &to);
         open_to_all(&to, mode);
         to
     }

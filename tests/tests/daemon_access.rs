@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use serde_json::json;
-use tracker_tests::{Daemon, Ended, Need, Scene, Shell, Source, Tracker, able};
+use tracker_tests::{Daemon, Ended, Need, Scene, Shell, Source, Tracker, able, copy_program};
 
 const NOBODY: u32 = 65534;
 
@@ -17,7 +17,7 @@ fn as_nobody(command: &mut Command) -> &mut Command {
 fn nobody(daemon: &Daemon<'_>, scene: &Scene, arguments: &[&str]) -> Ended {
     let program = scene.dir().join("tracker");
     if !program.exists() {
-        std::fs::copy(tracker_tests::tracker_binary(), &program).expect("a copy of tracker");
+        copy_program(tracker_tests::tracker_binary(), &program);
     }
     let tracker: Tracker<'_> = daemon.tracker(arguments);
     tracker

@@ -5,7 +5,8 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::json;
 use tracker_tests::{
-    Canary, Daemon, GlobalLock, LastPid, Life, Need, Scene, Shell, Source, Who, able, until,
+    Canary, Daemon, GlobalLock, LastPid, Life, Need, Scene, Shell, Source, Who, able, copy_program,
+    until,
 };
 
 /// The pids that a session's tree shows.
@@ -176,7 +177,7 @@ fn what_is_kept_stays_kept_and_a_rule_goes_on_while_nobody_serves() {
     }
     let scene = Scene::new();
     for name in ["ruled", "late", "byhand"] {
-        fs::copy("/bin/sleep", scene.dir().join(name)).expect("a copy of sleep");
+        copy_program("/bin/sleep".as_ref(), &scene.dir().join(name));
     }
     let mut daemon = Daemon::start(&scene, Source::Ebpf);
     let mut shell = Shell::new(&scene);

@@ -1,12 +1,12 @@
 //! Sessions of a daemon: what they own, and what their end leaves alone.
 
 use serde_json::json;
-use tracker_tests::{Canary, Daemon, Need, Scene, Shell, Source, able, until};
+use tracker_tests::{Canary, Daemon, Need, Scene, Shell, Source, able, copy_program, until};
 
 /// Programs of their own, so that they can be told apart.
 fn install(scene: &Scene, names: &[&str]) {
     for name in names {
-        std::fs::copy("/bin/sleep", scene.dir().join(name)).expect("a copy of sleep");
+        copy_program("/bin/sleep".as_ref(), &scene.dir().join(name));
     }
 }
 

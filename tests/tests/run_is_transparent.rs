@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
-use tracker_tests::{Need, Scene, Source, able, on_both_sources, until};
+use tracker_tests::{Need, Scene, Source, able, copy_program, on_both_sources, until};
 
 on_both_sources!(
     the_status_is_the_command_s_while_an_orphan_holds_the_pipe,
@@ -257,7 +257,7 @@ fn a_daemon_s_socket_that_is_not_there_does_not_matter() {
 fn a_command_without_read_permission_runs() {
     let scene = Scene::new();
     let copy = scene.dir().join("secret");
-    fs::copy("/bin/true", &copy).unwrap();
+    copy_program("/bin/true".as_ref(), &copy);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o111)).unwrap();
     scene
         .run(Source::Procfs, "")

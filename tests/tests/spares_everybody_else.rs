@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
-use tracker_tests::{Canary, Scene, Source, on_both_sources, victim_binary};
+use tracker_tests::{Canary, Scene, Source, copy_program, on_both_sources, victim_binary};
 
 /// A copy of the victim program under another name.
 fn victim_named(scene: &Scene, name: &str) -> PathBuf {
     let copy = scene.dir().join(name);
-    fs::copy(victim_binary(), &copy).unwrap();
+    copy_program(victim_binary(), &copy);
     copy
 }
 

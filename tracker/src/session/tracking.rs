@@ -171,11 +171,13 @@ impl Tracking {
             return Ok(false);
         }
         self.adopt_strays(root.id(), id, around)?;
-        let born_ns = root
-            .id()
-            .start_time
-            .ticks()
-            .saturating_mul(tracker_ebpf::NS_PER_TICK);
+        // Its record has nanoseconds; ticks are too coarse to tell who was there
+        // first of two that started within one.
+        let ticks = root.id().start_time.ticks();
+        let born_ns = self.lineage.node(root.id()).map_or_else(
+            || ticks.saturating_mul(tracker_ebpf::NS_PER_TICK),
+            |node| node.fork_ns,
+        );
         Ok(self
             .source
             .recorded_since()
