@@ -39,6 +39,12 @@ impl<'a> Daemon<'a> {
     /// Starts one, and waits until it answers.
     #[track_caller]
     pub fn start(scene: &'a Scene, source: Source) -> Daemon<'a> {
+        Daemon::start_with(scene, source, &[])
+    }
+
+    /// Starts one with more arguments. A restart forgets them.
+    #[track_caller]
+    pub fn start_with(scene: &'a Scene, source: Source, arguments: &[&str]) -> Daemon<'a> {
         let log = File::options()
             .create(true)
             .append(true)
@@ -53,6 +59,7 @@ impl<'a> Daemon<'a> {
             .arg(scene.dir().join("state"))
             .arg("--pin-dir")
             .arg(pin_dir(scene))
+            .args(arguments)
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

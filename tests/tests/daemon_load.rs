@@ -32,6 +32,7 @@ fn torment(daemon: &Daemon<'_>) {
         assert_eq!(message.lines().count(), 1);
     }
     assert_eq!(daemon.ask("GET", "/v1/sessions/none", "").status, 404);
+    assert_eq!(daemon.ask("\u{1}\u{2}", "/", "").status, 400);
     let mut held = Vec::new();
     for at in 0..1000 {
         let mut stream = UnixStream::connect(daemon.socket()).expect("a connection");

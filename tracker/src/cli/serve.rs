@@ -1,5 +1,6 @@
 //! `tracker serve`: the sidecar.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::exit::{Exit, Failure};
@@ -35,6 +36,10 @@ pub(super) struct Args {
     /// Where the kernel probe is kept, on a bpffs, so that it goes on without a daemon
     #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/tracker")]
     pin_dir: PathBuf,
+    /// Let Prometheus read /metrics here, too: an IP address and a port. There is no
+    /// authentication: whoever can reach it can read it
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    metrics: Option<SocketAddr>,
     /// End the tracking that a daemon left in the kernel, and do not serve
     #[arg(long)]
     unpin: bool,
@@ -51,6 +56,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         socket: args.socket.clone().unwrap_or_else(default_socket),
         state_dir: args.state_dir.clone(),
         group: args.group.clone(),
+        metrics: args.metrics,
     };
     let daemon = Daemon::new(&config)?;
     let opened = source::open_pinned(args.source, &args.pin_dir)?;
@@ -63,4 +69,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         Limits::default(),
     ))?;
     Ok(Exit::SUCCESS)
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse()
+        .map_err(|_| "an IP address and a port are needed, like 127.0.0.1:9464")
 }

@@ -34,10 +34,9 @@ impl From<ServiceError> for Failed {
     }
 }
 
-impl IntoResponse for Failed {
-    fn into_response(self) -> Response {
-        let status =
-            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+impl Failed {
+    /// The body of the answer.
+    fn body(&self) -> Option<Vec<u8>> {
         // What was sent may be part of the message; it stays one line.
         let message: String = self
             .message
@@ -50,9 +49,37 @@ impl IntoResponse for Failed {
                 message,
             },
         };
-        match serde_json::to_vec(&body) {
-            Ok(body) => (status, [(CONTENT_TYPE, "application/json")], body).into_response(),
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        let mut text = serde_json::to_vec(&body).ok()?;
+        // For people with curl.
+        text.push(b'\n');
+        Some(text)
+    }
+
+    /// The whole answer as it goes over the wire, for what was not a request
+    /// that the router could see. The connection ends with it.
+    pub(super) fn on_the_wire(&self, status: StatusCode) -> Vec<u8> {
+        let body = self.body().unwrap_or_default();
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        [head.into_bytes(), body].concat()
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        match self.body() {
+            Some(body) => {
+                let kind = [(CONTENT_TYPE, "application/json")];
+                (self.status(), kind, body).into_response()
+            }
+            None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Connections: who is at the other end, how many there may be, and how long
-//! each may take.
+//! Connections to the Unix socket: who is at the other end, and how many there
+//! may be.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,21 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Extension;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
-use tokio_io_timeout::TimeoutStream;
+use tokio::sync::watch;
 
+use super::http;
 use crate::process::{Pid, Proc, peer_groups};
 use crate::service::Caller;
 
-/// How long a request's head may take, and how long a connection may be idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take to read something of an answer.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long requests under way have when the daemon ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many connections one uid may have; they could keep others out.
@@ -39,7 +31,7 @@ pub(super) async fn accept(
     group: Option<u32>,
     stop: impl Future<Output = ()>,
 ) {
-    let graceful = GracefulShutdown::new();
+    let (stopping, stopped) = watch::channel(());
     let places = Places::default();
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -65,30 +57,25 @@ pub(super) async fn accept(
             }
         };
         let Some(place) = places.take(caller) else {
-            tokio::spawn(turn_away(stream));
+            tokio::spawn(http::turn_away(stream));
             continue;
         };
-        let service = TowerToHyperService::new(router.clone().layer(Extension(caller)));
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(WRITE_TIMEOUT));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            // `printf ... | nc -U` closes its half when it has said all.
-            .half_close(true)
-            .max_buf_size(64 << 10)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service);
-        let connection = graceful.watch(connection);
+        let router = router.clone().layer(Extension(caller));
+        let mut stopped = stopped.clone();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("a connection ended: {error}");
-            }
-            drop(place);
+            let stop = async {
+                // Also when nobody can stop it any more.
+                let _ = stopped.changed().await;
+            };
+            http::serve(stream, router, stop).await;
+            drop((place, stopped));
         });
     }
     // Whoever comes now is told at once that nobody listens.
     drop(listener);
-    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
+    drop(stopped);
+    let _ = stopping.send(());
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, stopping.closed()).await;
 }
 
 /// Who connected, as the kernel recorded it at that time.
@@ -105,19 +92,6 @@ fn identify(stream: &UnixStream, proc: &Proc, group: Option<u32>) -> io::Result<
         process: seen.map(|seen| seen.id),
         may_all: peer.uid() == 0 || in_group,
     })
-}
-
-/// Says that there are too many, whatever was asked.
-async fn turn_away(mut stream: UnixStream) {
-    const BODY: &str =
-        r#"{"error":{"code":"unavailable","message":"too many connections, try again later"}}"#;
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{BODY}",
-        BODY.len()
-    );
-    // It fits in the socket's buffer; who does not want to hear it need not.
-    let _ = stream.write_all(answer.as_bytes()).await;
 }
 
 /// How many connections there are, by uid.

@@ -1,6 +1,7 @@
 //! The whole daemon: from an empty process to the last answer.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::connection;
+use super::exporter::Exporter;
 use super::listen::{ListenError, Listener};
 use super::routes;
 use crate::process::{Proc, ProcError};
@@ -28,6 +30,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The group whose members may do all that root may.
     pub group: String,
+    /// Where the metrics can be read over TCP, by anybody.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// A daemon that has its socket and its state, and tracks nothing yet. So a
@@ -35,6 +39,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Daemon {
     listener: Listener,
+    exporter: Option<Exporter>,
     store: Store,
     group: Option<u32>,
 }
@@ -46,6 +51,7 @@ impl Daemon {
             Some(socket) => Listener::passed(socket)?,
             None => Listener::bind(&config.socket)?,
         };
+        let exporter = config.metrics.map(Exporter::bind).transpose()?;
         make_state_dir(&config.state_dir)?;
         let boot = store::boot_id().map_err(DaemonError::BootId)?;
         let store = Store::open(&config.state_dir.join("state.db"), &boot, Limits::default())?;
@@ -60,6 +66,7 @@ impl Daemon {
         raise_descriptor_limit();
         Ok(Daemon {
             listener,
+            exporter,
             store,
             group: group.map(|group| group.gid.as_raw()),
         })
@@ -89,6 +96,10 @@ impl Daemon {
             let stop = stop_signal(Arc::clone(&service)).map_err(DaemonError::System)?;
             let listener = self.listener.to_tokio().map_err(DaemonError::System)?;
             let router = routes::router(Arc::clone(&service));
+            if let Some(exporter) = self.exporter {
+                let router = routes::metrics_only(Arc::clone(&service));
+                exporter.spawn(router).map_err(DaemonError::System)?;
+            }
             tell_service_manager(&[sd_notify::NotifyState::Ready]);
             connection::accept(listener, router, &proc, self.group, stop).await;
             Ok(())

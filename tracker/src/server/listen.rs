@@ -139,6 +139,14 @@ pub enum ListenError {
         /// Why not.
         source: io::Error,
     },
+    /// The port could not be had.
+    #[error("cannot listen on {address}: {source}")]
+    Port {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
     /// The socket could not be made.
     #[error("cannot listen on {}: {source}", path.display())]
     Bind {

@@ -1,10 +1,14 @@
-//! The sidecar: HTTP and JSON over a Unix socket.
+//! The sidecar: HTTP and JSON over a Unix socket, and its numbers over TCP if
+//! that is wanted.
 
 mod answer;
 mod body;
 mod connection;
 mod daemon;
+mod exporter;
+mod http;
 mod listen;
+mod refusal;
 mod routes;
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ type Who = Extension<Caller>;
 
 /// All paths.
 pub(super) fn router(service: Arc<Service>) -> Router {
-    Router::new()
+    let router = Router::new()
         .route("/v1/sessions", get(list_sessions).post(open_session))
         .route(
             "/v1/sessions/{session}",
@@ -43,7 +43,19 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         .route("/v1/events", get(events))
         .route("/v1/status", get(status))
         .route("/v1/openapi.json", get(openapi))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics));
+    or_else(router).with_state(service)
+}
+
+/// The one path that needs no permission.
+pub(super) fn metrics_only(service: Arc<Service>) -> Router {
+    let router = Router::new().route("/metrics", get(metrics));
+    or_else(router).with_state(service)
+}
+
+/// What is answered to everything else.
+fn or_else(router: Router<Arc<Service>>) -> Router<Arc<Service>> {
+    router
         .fallback(async || Failed::new(api::ErrorCode::NotFound, "there is no such path"))
         .method_not_allowed_fallback(async || {
             Failed::new(
@@ -51,7 +63,6 @@ pub(super) fn router(service: Arc<Service>) -> Router {
                 "the path does not know this method",
             )
         })
-        .with_state(service)
 }
 
 /// The description of the API.
