@@ -186,18 +186,7 @@ impl<'a> Daemon<'a> {
     }
 
     fn try_ask(&self, method: &str, path: &str, body: &str) -> Option<Answer> {
-        let mut stream = UnixStream::connect(self.socket()).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: tracker\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        // The daemon may refuse the rest before it was sent.
-        let _ = stream.write_all(request.as_bytes());
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        parse(&answer)
+        ask(&self.socket(), method, path, body)
     }
 }
 
@@ -222,8 +211,24 @@ fn pin_dir(scene: &Scene) -> PathBuf {
     Path::new("/sys/fs/bpf").join(scene.dir().file_name().unwrap_or_default())
 }
 
+/// A request to the daemon that listens on `socket`, if one does.
+pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &str) -> Option<Answer> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: tracker\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    // The daemon may refuse the rest before it was sent.
+    let _ = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    parse(&answer)
+}
+
 /// An answer as it came over the wire.
-pub fn parse(answer: &[u8]) -> Option<Answer> {
+fn parse(answer: &[u8]) -> Option<Answer> {
     let text = String::from_utf8_lossy(answer);
     let status = text.split(' ').nth(1)?.parse().ok()?;
     let (_, body) = text.split_once("\r\n\r\n")?;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::lifeline::Lifeline;
 use crate::proc::{self, Stat, Who};
+use crate::shared_daemon::SharedDaemon;
 use crate::tracked::Tracker;
 use crate::wait::{PATIENCE, until};
 use crate::{Source, copy_program, stage};
@@ -29,10 +30,12 @@ pub struct Scene {
     dir: TempDir,
     lifeline: Lifeline,
     own_program: Option<PathBuf>,
+    /// Where `tracker` looks for a daemon.
+    socket: PathBuf,
 }
 
 impl Scene {
-    /// An empty one.
+    /// An empty one, without a daemon.
     pub fn new() -> Scene {
         // Short, so that the path of a socket in it fits.
         let dir = tempfile::Builder::new()
@@ -47,13 +50,27 @@ impl Scene {
             fs::write(&path, "").expect("a new file");
             open_to_all(&path, 0o666);
         }
+        // No test talks to a daemon of this host.
+        let socket = dir.path().join("no.sock");
         let mark = dir.path().file_name().expect("its name").to_string_lossy();
         Scene {
             mark: mark.into_owned(),
             lifeline: Lifeline::new(),
             own_program: fs::read_link("/proc/self/exe").ok(),
+            socket,
             dir,
         }
+    }
+
+    /// An empty one, on which `tracker` finds the daemon that `source` stands
+    /// for, if it stands for one.
+    #[track_caller]
+    pub fn on(source: Source) -> Scene {
+        let mut scene = Scene::new();
+        if source == Source::Daemon {
+            SharedDaemon::get().socket().clone_into(&mut scene.socket);
+        }
+        scene
     }
 
     /// A directory of its own, writable by everybody, removed at the end.
@@ -75,8 +92,7 @@ impl Scene {
             .env(stage::DIR, self.dir())
             .env("DIR", self.dir())
             .env("V", crate::victim_binary())
-            // No test talks to a daemon of this host.
-            .env("TRACKER_SOCKET", self.dir().join("no.sock"))
+            .env("TRACKER_SOCKET", &self.socket)
             .current_dir(self.dir())
             .stdin(Stdio::null());
         self.lifeline.hand_to(&mut command);

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::proc::{self, Who};
 use crate::report::Report;
 use crate::scene::Scene;
+use crate::shared_daemon::SharedDaemon;
 use crate::source::Source;
 use crate::wait::PATIENCE;
 
@@ -22,6 +23,8 @@ pub struct Tracker<'a> {
     scene: &'a Scene,
     command: Command,
     files: Files,
+    /// What it reaps, a daemon reaps.
+    by_daemon: bool,
 }
 
 /// Output goes to files: a descendant that outlives tracker would hold a pipe
@@ -43,6 +46,7 @@ impl<'a> Tracker<'a> {
         Tracker {
             scene,
             command,
+            by_daemon: false,
             files: Files {
                 stdout: file("stdout"),
                 stderr: file("stderr"),
@@ -52,7 +56,8 @@ impl<'a> Tracker<'a> {
     }
 
     pub(crate) fn run(scene: &'a Scene, source: Source, flags: &str) -> Tracker<'a> {
-        let mut tracker = Tracker::new(scene, &["run", "--source", source.name(), "--report"]);
+        let mut tracker = Tracker::new(scene, &["run", "--source", source.flag(), "--report"]);
+        tracker.by_daemon = source == Source::Daemon;
         tracker.command.arg(&tracker.files.report);
         tracker.command.args(flags.split_whitespace());
         tracker.command.arg("--");
@@ -136,6 +141,7 @@ impl<'a> Tracker<'a> {
             command: format!("{:?}", self.command),
             child,
             files: self.files,
+            by_daemon: self.by_daemon,
         }
     }
 
@@ -156,6 +162,7 @@ impl<'a> Tracker<'a> {
             command: format!("{:?}", self.command),
             child,
             files: self.files,
+            by_daemon: self.by_daemon,
         };
         (running, stdout)
     }
@@ -174,6 +181,7 @@ pub struct Running {
     who: Who,
     command: String,
     files: Files,
+    by_daemon: bool,
 }
 
 impl Running {
@@ -214,6 +222,7 @@ impl Running {
             stderr: read(&self.files.stderr),
             report: fs::read(&self.files.report).ok(),
             command: self.command,
+            by_daemon: self.by_daemon,
         }
     }
 }
@@ -240,6 +249,7 @@ pub struct Ended {
     pub stderr: String,
     report: Option<Vec<u8>>,
     command: String,
+    by_daemon: bool,
 }
 
 impl Ended {
@@ -258,13 +268,17 @@ impl Ended {
         self
     }
 
-    /// The report that `run` wrote.
+    /// The report that `run` wrote. If a daemon was to reap, it has to know of it.
     #[track_caller]
     pub fn report(&self) -> Report {
-        match &self.report {
-            Some(text) => Report::parse(text),
-            None => panic!("{} left no report; stderr: {}", self.command, self.stderr),
+        let Some(text) = &self.report else {
+            panic!("{} left no report; stderr: {}", self.command, self.stderr)
+        };
+        let report = Report::parse(text);
+        if self.by_daemon && report.0["dry_run"] == false {
+            SharedDaemon::get().assert_reaped(&report);
         }
+        report
     }
 
     /// Checks what a teardown that has ended `roles` says, and that it is so:

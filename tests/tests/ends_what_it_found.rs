@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use rustix::process::Signal;
-use tracker_tests::{GlobalLock, Need, Scene, Source, on_both_sources, raw, victim_binary};
+use tracker_tests::{GlobalLock, Need, Scene, Source, on_all_sources, raw, victim_binary};
 
 /// Orphans are waited for by somebody who is quick at it: pid 1 need not be.
 fn foster() -> [&'static str; 2] {
     [victim_binary().to_str().unwrap(), "foster"]
 }
 
-on_both_sources!(a_stopped_process_runs_its_handler, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_stopped_process_runs_its_handler, |source| {
+    let mut scene = Scene::on(source);
     let tracker = scene.run(source, "--grace 60s");
     let ended = tracker.victim("slow-handler 1 stop").finish();
     let report = ended.assert_ended(&mut scene, source, &["handler"]);
@@ -23,8 +23,8 @@ on_both_sources!(a_stopped_process_runs_its_handler, |source| {
     assert_eq!(signals, BTreeSet::from(["CONT", "TERM"]), "{report}");
 });
 
-on_both_sources!(a_handler_has_the_time_that_it_needs, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_handler_has_the_time_that_it_needs, |source| {
+    let mut scene = Scene::on(source);
     let tracker = scene.run(source, "--grace 60s");
     let ended = tracker.victim("slow-handler 700").finish();
     let report = ended.assert_ended(&mut scene, source, &["handler"]);
@@ -32,10 +32,10 @@ on_both_sources!(a_handler_has_the_time_that_it_needs, |source| {
     assert_eq!(report.entry(scene.who("handler")).signals(), ["TERM"]);
 });
 
-on_both_sources!(
+on_all_sources!(
     nobody_waits_for_the_end_of_a_grace_that_nobody_needs,
     |source| {
-        let mut scene = Scene::new();
+        let mut scene = Scene::on(source);
         // The harness has less patience than this.
         let ended = scene
             .run(source, "--grace 1h")
@@ -46,8 +46,8 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(who_ignores_sigterm_is_killed_after_the_grace, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(who_ignores_sigterm_is_killed_after_the_grace, |source| {
+    let mut scene = Scene::on(source);
     let ended = scene
         .run(source, "--grace 200ms")
         .victim("stubborn")
@@ -58,8 +58,8 @@ on_both_sources!(who_ignores_sigterm_is_killed_after_the_grace, |source| {
     assert_eq!(entry.signals(), ["TERM", "KILL"]);
 });
 
-on_both_sources!(no_grace_means_sigkill_at_once, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(no_grace_means_sigkill_at_once, |source| {
+    let mut scene = Scene::on(source);
     let ended = scene
         .run(source, "--grace 0")
         .victim("slow-handler 1")
@@ -70,8 +70,8 @@ on_both_sources!(no_grace_means_sigkill_at_once, |source| {
     assert_eq!((entry.outcome(), entry.signals()), ("killed", vec!["KILL"]));
 });
 
-on_both_sources!(who_is_forked_by_a_handler_is_ended_too, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(who_is_forked_by_a_handler_is_ended_too, |source| {
+    let mut scene = Scene::on(source);
     let ended = scene
         .run(source, "--grace 1s")
         .victim("fork-on-term")
@@ -80,8 +80,8 @@ on_both_sources!(who_is_forked_by_a_handler_is_ended_too, |source| {
     assert!(report.count("forked_during_reap") >= 1, "{report}");
 });
 
-on_both_sources!(a_namespace_s_init_is_killed needs [Need::Root, Need::Program("unshare")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_namespace_s_init_is_killed needs [Need::Root, Need::Program("unshare")], |source| {
+    let mut scene = Scene::on(source);
     let script = "unshare --pid --fork --mount-proc \"$V\" linger init &
                   until grep -q ^init cast; do sleep .02; done";
     let ended = scene.run(source, "--grace 200ms").sh(script).finish();
@@ -93,14 +93,14 @@ on_both_sources!(a_namespace_s_init_is_killed needs [Need::Root, Need::Program("
     assert_eq!((init.outcome(), init.signals()), ("killed", vec!["TERM", "KILL"]));
 });
 
-on_both_sources!(a_process_that_its_tracer_has_stopped, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_process_that_its_tracer_has_stopped, |source| {
+    let mut scene = Scene::on(source);
     let ended = scene.run(source, "--grace 500ms").victim("traced").finish();
     ended.assert_ended(&mut scene, source, &["tracer", "tracee"]);
 });
 
-on_both_sources!(a_signal_cuts_the_grace_short, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_signal_cuts_the_grace_short, |source| {
+    let mut scene = Scene::on(source);
     // The harness has less patience than this.
     let running = scene
         .run(source, "--grace 1h")
@@ -113,24 +113,24 @@ on_both_sources!(a_signal_cuts_the_grace_short, |source| {
     assert_eq!(report.entry(heir).outcome(), "killed", "{report}");
 });
 
-on_both_sources!(a_pair_that_replaces_each_other, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_pair_that_replaces_each_other, |source| {
+    let mut scene = Scene::on(source);
     let tracker = scene.run(source, "--grace 200ms").victim("pair");
     let ended = tracker.through(&foster()).finish();
     ended.assert_ended(&mut scene, source, &[]);
 });
 
-on_both_sources!(a_supervisor_and_its_workers, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_supervisor_and_its_workers, |source| {
+    let mut scene = Scene::on(source);
     let tracker = scene.run(source, "--grace 200ms").victim("supervisor");
     let ended = tracker.through(&foster()).finish();
     ended.assert_ended(&mut scene, source, &["supervisor"]);
 });
 
-on_both_sources!(a_hopper, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_hopper, |source| {
+    let mut scene = Scene::on(source);
     // Snapshots are not taken as fast as the kernel tells.
-    let is_quick = source == Source::Ebpf;
+    let is_quick = source.sees_forks();
     let hop = if is_quick {
         "hopper 500"
     } else {
@@ -141,26 +141,26 @@ on_both_sources!(a_hopper, |source| {
     ended.assert_ended(&mut scene, source, &[]);
 });
 
-on_both_sources!(a_fork_bomb, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_fork_bomb, |source| {
+    let mut scene = Scene::on(source);
     let tracker = scene.run(source, "--grace 200ms").victim("fork-bomb 8");
     let ended = tracker.through(&foster()).finish();
     ended.assert_ended(&mut scene, source, &[]);
 });
 
-on_both_sources!(loops_that_create_and_wait_for_processes, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(loops_that_create_and_wait_for_processes, |source| {
+    let mut scene = Scene::on(source);
     let script = "for i in 1 2 3 4 5 6 7 8; do (while :; do /bin/true; done) & done; sleep .3";
     let ended = scene.run(source, "--grace 60s").sh(script).finish();
     let report = ended.assert_ended(&mut scene, source, &[]);
     assert!(report.processes().len() >= 8, "{report}");
 });
 
-on_both_sources!(a_thousand_daemons_that_ignore_sigterm, |source| {
+on_all_sources!(a_thousand_daemons_that_ignore_sigterm, |source| {
     crowd(source, 1000, "--grace 200ms", |_| {});
 });
 
-on_both_sources!(eight_thousand_daemons_with_256_descriptors, |source| {
+on_all_sources!(eight_thousand_daemons_with_256_descriptors, |source| {
     crowd(source, 8000, "--grace 0", |command| {
         raw::limit_descriptors(command, 256);
     });
@@ -174,7 +174,7 @@ fn crowd(
 ) {
     // One crowd at a time is enough for the machine.
     let _lock = GlobalLock::take();
-    let mut scene = Scene::new();
+    let mut scene = Scene::on(source);
     let tracker = scene.run(source, flags).victim(&format!("crowd {count}"));
     let ended = tracker.through(&foster()).with(change).finish();
     ended.assert_code(0);

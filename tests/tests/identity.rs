@@ -1,7 +1,7 @@
 //! A process is its pid and its start time, never the pid alone.
 
 use rustix::process::Signal;
-use tracker_tests::{Canary, LastPid, Life, Need, Scene, Who, able, on_both_sources, until};
+use tracker_tests::{Canary, LastPid, Life, Need, Scene, Who, able, on_all_sources, until};
 
 /// An outsider with a pid that was somebody else's. One tick of its start time
 /// is all that tells them apart at the least.
@@ -19,9 +19,9 @@ fn await_release(who: Who) {
     until("a free pid", || (who.life() == Life::Gone).then_some(()));
 }
 
-on_both_sources!(an_outsider_with_a_dead_member_s_pid_is_spared needs [Need::Root], |source| {
+on_all_sources!(an_outsider_with_a_dead_member_s_pid_is_spared needs [Need::Root], |source| {
     let _lock = LastPid::take();
-    let mut scene = Scene::new();
+    let mut scene = Scene::on(source);
     // The shell waits for its child, so that the pid is free.
     let script = "\"$V\" linger member & wait; until [ -e go ]; do sleep .02; done; \"$V\" double-fork";
     let running = scene.run(source, "--grace 60s").sh(script).start();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tracker_tests::{
-    Cgroup, Ended, GlobalLock, Life, Need, Scene, Source, Who, able, on_both_sources, until,
+    Cgroup, Ended, GlobalLock, Life, Need, Scene, Source, Who, able, on_all_sources, until,
     victim_binary,
 };
 
@@ -25,9 +25,9 @@ fn assert_survivor(ended: &Ended, who: Who) {
     assert!(report.reasons().contains(&who.pid.to_string()), "{report}");
 }
 
-on_both_sources!(a_member_of_a_frozen_v1_cgroup needs [Need::Root, Need::Cgroup("freezer")], |source| {
+on_all_sources!(a_member_of_a_frozen_v1_cgroup needs [Need::Root, Need::Cgroup("freezer")], |source| {
     let cgroup = Cgroup::new("freezer");
-    let scene = Scene::new();
+    let scene = Scene::on(source);
     let script = format!(
         "\"$V\" move-cgroup {}; until [ -e go ]; do sleep .02; done",
         cgroup.file("cgroup.procs").display()
@@ -46,9 +46,9 @@ on_both_sources!(a_member_of_a_frozen_v1_cgroup needs [Need::Root, Need::Cgroup(
     until("its end", || (!emigrant.is_alive()).then_some(()));
 });
 
-on_both_sources!(a_member_of_a_frozen_v2_cgroup_is_killed needs [Need::Root, Need::Cgroup("cgroup2")], |source| {
+on_all_sources!(a_member_of_a_frozen_v2_cgroup_is_killed needs [Need::Root, Need::Cgroup("cgroup2")], |source| {
     let cgroup = Cgroup::new("cgroup2");
-    let mut scene = Scene::new();
+    let mut scene = Scene::on(source);
     let script = format!(
         "\"$V\" move-cgroup {}; until [ -e go ]; do sleep .02; done",
         cgroup.file("cgroup.procs").display()
@@ -115,11 +115,11 @@ fn call(program: &str, arguments: &[&str]) {
     assert!(status.success(), "{program} {arguments:?}: {status}");
 }
 
-on_both_sources!(
+on_all_sources!(
     a_process_in_uninterruptible_sleep
     needs [Need::Root, Need::File("/dev/loop-control"), Need::Program("mkfs.ext4"), Need::Program("fsfreeze")],
     |source| {
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         let disk = Disk::new(scene.dir());
         let script = "touch ready; until [ -e go ]; do sleep .02; done
                       setsid touch mount/file & until [ -e over ]; do sleep .02; done";

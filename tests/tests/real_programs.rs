@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tracker_tests::{Need, Scene, on_both_sources};
+use tracker_tests::{Need, Scene, on_all_sources};
 
 /// Runs a script, and checks that everybody whom it left behind is dead: whoever
 /// has the scene's mark, and whose pid is in the file `pid`.
@@ -22,8 +22,8 @@ fn ended(source: tracker_tests::Source, scene: &mut Scene, script: &str) {
     }
 }
 
-on_both_sources!(redis needs [Need::Program("redis-server"), Need::Program("redis-cli")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(redis needs [Need::Program("redis-server"), Need::Program("redis-cli")], |source| {
+    let mut scene = Scene::on(source);
     // It removes its pidfile at its end, so its pid is asked from itself.
     let script = "redis-server --daemonize yes --port 0 --unixsocket \"$DIR/s\" --save '' --dir \"$DIR\" >/dev/null
         until redis-cli -s \"$DIR/s\" ping >/dev/null 2>&1; do sleep .02; done
@@ -32,8 +32,8 @@ on_both_sources!(redis needs [Need::Program("redis-server"), Need::Program("redi
     assert!(scene.dir().join("pid").exists());
 });
 
-on_both_sources!(nginx needs [Need::Root, Need::Program("nginx")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(nginx needs [Need::Root, Need::Program("nginx")], |source| {
+    let mut scene = Scene::on(source);
     let config = format!(
         "user root; worker_processes 2; pid {0}/nginx.pid; error_log {0}/error.log;
          events {{ worker_connections 64; }}
@@ -48,8 +48,8 @@ on_both_sources!(nginx needs [Need::Root, Need::Program("nginx")], |source| {
     assert!(scene.dir().join("pid").exists());
 });
 
-on_both_sources!(tmux needs [Need::Program("tmux")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(tmux needs [Need::Program("tmux")], |source| {
+    let mut scene = Scene::on(source);
     let script = "unset TMUX
         tmux -S \"$DIR/s\" -f /dev/null new-session -d 'exec sleep 600'
         tmux -S \"$DIR/s\" display-message -p '#{pid}' >pid";
@@ -57,15 +57,15 @@ on_both_sources!(tmux needs [Need::Program("tmux")], |source| {
     assert!(scene.dir().join("pid").exists());
 });
 
-on_both_sources!(ssh_agent needs [Need::Program("ssh-agent")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(ssh_agent needs [Need::Program("ssh-agent")], |source| {
+    let mut scene = Scene::on(source);
     let script = "eval $(ssh-agent -s -a \"$DIR/s\") >/dev/null; echo $SSH_AGENT_PID >pid";
     ended(source, &mut scene, script);
     assert!(scene.dir().join("pid").exists());
 });
 
-on_both_sources!(python needs [Need::Program("python3")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(python needs [Need::Program("python3")], |source| {
+    let mut scene = Scene::on(source);
     let script = "python3 -c '
 import subprocess
 child = subprocess.Popen([\"sleep\", \"600\"], start_new_session=True)
@@ -74,8 +74,8 @@ open(\"pid\", \"w\").write(str(child.pid))'";
     assert!(scene.dir().join("pid").exists());
 });
 
-on_both_sources!(python_whose_thread_executes_a_program needs [Need::Program("python3")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(python_whose_thread_executes_a_program needs [Need::Program("python3")], |source| {
+    let mut scene = Scene::on(source);
     let script = "setsid python3 -c '
 import os, threading
 open(\"pid\", \"w\").write(str(os.getpid()))
@@ -85,8 +85,8 @@ threading.Thread(target=os.execvp, args=(\"sleep\", [\"sleep\", \"600\"])).start
     assert!(scene.dir().join("pid").exists());
 });
 
-on_both_sources!(stress_ng needs [Need::Program("stress-ng")], |source| {
-    let mut scene = Scene::new();
+on_all_sources!(stress_ng needs [Need::Program("stress-ng")], |source| {
+    let mut scene = Scene::on(source);
     let script = "setsid stress-ng --quiet --temp-path \"$DIR\" --fork 2 --timeout 600 >/dev/null 2>&1 &
         until [ $(pgrep -c -P $!) -ge 2 ]; do sleep .02; done";
     ended(source, &mut scene, script);

@@ -1,12 +1,24 @@
 //! Bad input: one clear line, and nothing happens.
 
-use tracker_tests::{Canary, Scene, Source};
+use tracker_tests::{Canary, Need, Scene, Source, able};
 
 /// Checks that tracker ends with this status and one line that contains all of
 /// `words`.
 #[track_caller]
 fn refused(arguments: &[&str], code: i32, words: &[&str]) {
-    let scene = Scene::new();
+    refused_on(&Scene::new(), arguments, code, words);
+}
+
+/// The same with a daemon.
+#[track_caller]
+fn refused_by_daemon(arguments: &[&str], code: i32, words: &[&str]) {
+    if able(&[Need::Ebpf]) {
+        refused_on(&Scene::on(Source::Daemon), arguments, code, words);
+    }
+}
+
+#[track_caller]
+fn refused_on(scene: &Scene, arguments: &[&str], code: i32, words: &[&str]) {
     let ended = scene.tracker(arguments).finish();
     ended.assert_code(code);
     let line = ended.assert_one_line();
@@ -45,11 +57,10 @@ fn pids_that_no_process_has() {
         let pid = format!("--pid={pid}");
         refused(&["reap", "--grace", "0", &pid], 2, &["--pid"]);
     }
-    refused(
-        &["reap", "--grace", "0", "--pid", "99999999"],
-        1,
-        &["99999999"],
-    );
+    let nobody = ["reap", "--grace", "0", "--pid", "99999999"];
+    refused(&nobody, 1, &["99999999"]);
+    refused_by_daemon(&nobody, 1, &["99999999"]);
+    refused_by_daemon(&["session", "open", "--pid", "99999999"], 1, &["99999999"]);
     canary.assert_lives();
     refused(&["tree", "99999999"], 1, &["99999999"]);
     // Not a pid, so it could be the name of a session, which the daemon knows.
@@ -59,14 +70,16 @@ fn pids_that_no_process_has() {
 
 #[test]
 fn processes_that_are_never_ended() {
-    refused(&["reap", "--grace", "0", "--pid", "1"], 5, &["init"]);
+    let init = ["reap", "--grace", "0", "--pid", "1"];
+    refused(&init, 5, &["init"]);
+    refused_by_daemon(&init, 5, &["init"]);
+    refused_by_daemon(&["session", "open", "--pid", "1"], 5, &["init"]);
     // kthreadd, where it can be seen.
     if tracker_tests::proc::stat(2).is_some_and(|stat| stat.comm == b"kthreadd") {
-        refused(
-            &["reap", "--grace", "0", "--pid", "2"],
-            5,
-            &["kernel thread"],
-        );
+        let thread = ["reap", "--grace", "0", "--pid", "2"];
+        refused(&thread, 5, &["kernel thread"]);
+        refused_by_daemon(&thread, 5, &["kernel thread"]);
+        refused_by_daemon(&["session", "open", "--pid", "2"], 5, &["kernel thread"]);
     }
 }
 
@@ -82,16 +95,31 @@ fn tracker_s_own_pid() {
 }
 
 #[test]
+fn a_process_that_is_dead() {
+    let scene = Scene::new();
+    let mut zombie = scene.command("true").spawn().unwrap();
+    let pid = zombie.id();
+    tracker_tests::until("its end", || {
+        let stat = tracker_tests::proc::stat(i32::try_from(pid).unwrap());
+        stat.is_some_and(|stat| stat.is_zombie()).then_some(())
+    });
+    let pid = pid.to_string();
+    refused_by_daemon(&["reap", "--grace", "0", "--pid", &pid], 1, &[&pid, "dead"]);
+    refused_by_daemon(&["session", "open", "--pid", &pid], 1, &[&pid, "dead"]);
+    zombie.wait().unwrap();
+}
+
+#[test]
 fn a_process_with_another_start_time() {
     let canary = Canary::new();
     let who = canary.who();
     for start in [0, 1, who.start - 1, who.start + 1] {
         let named = format!("{}@{start}", who.pid);
-        refused(
-            &["reap", "--grace", "0", "--pid", &named],
-            1,
-            &[&who.to_string()],
-        );
+        let reap = ["reap", "--grace", "0", "--pid", &named];
+        refused(&reap, 1, &[&who.to_string()]);
+        refused_by_daemon(&reap, 1, &[&who.to_string()]);
+        let open = ["session", "open", "--pid", &named];
+        refused_by_daemon(&open, 1, &[&who.to_string()]);
         refused(&["tree", &named], 1, &[&who.to_string()]);
     }
     canary.assert_lives();
@@ -105,7 +133,10 @@ fn a_thread_that_is_no_process() {
     // This test's own thread: its process is an ancestor of tracker, which must
     // not be reached through it either.
     let thread = rustix::thread::gettid().as_raw_pid().to_string();
-    refused(&["reap", "--grace", "0", "--pid", &thread], 1, &[&thread]);
+    let reap = ["reap", "--grace", "0", "--pid", &thread];
+    refused(&reap, 1, &[&thread]);
+    refused_by_daemon(&reap, 1, &[&thread]);
+    refused_by_daemon(&["session", "open", "--pid", &thread], 1, &[&thread]);
     assert!(target.is_alive());
     scene.clear();
     python.wait().unwrap();

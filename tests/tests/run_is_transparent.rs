@@ -5,12 +5,12 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
-use tracker_tests::{Need, Scene, Source, able, copy_program, on_both_sources, until};
+use tracker_tests::{Need, Scene, Source, able, copy_program, on_all_sources, until};
 
-on_both_sources!(
+on_all_sources!(
     the_status_is_the_command_s_while_an_orphan_holds_the_pipe,
     |source| {
-        let mut scene = Scene::new();
+        let mut scene = Scene::on(source);
         let tracker = scene.run(source, "--grace 60s").sh("sleep 600 & exit 3");
         let (running, mut pipe) = tracker.start_piped();
         running.finish().assert_code(3);
@@ -21,10 +21,10 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(
+on_all_sources!(
     nobody_waits_for_a_pipe_that_an_orphan_may_keep_open,
     |source| {
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         let tracker = scene
             .run(source, "--no-reap")
             .sh("\"$V\" double-fork; exit 3");
@@ -34,8 +34,8 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(a_signal_that_ended_the_command_is_in_the_status, |source| {
-    let scene = Scene::new();
+on_all_sources!(a_signal_that_ended_the_command_is_in_the_status, |source| {
+    let scene = Scene::on(source);
     for (signal, code) in [("INT", 130), ("KILL", 137), ("TERM", 143), ("SEGV", 139)] {
         let ended = scene
             .run(source, "")
@@ -45,8 +45,8 @@ on_both_sources!(a_signal_that_ended_the_command_is_in_the_status, |source| {
     }
 });
 
-on_both_sources!(every_status_of_a_command_is_passed_on, |source| {
-    let scene = Scene::new();
+on_all_sources!(every_status_of_a_command_is_passed_on, |source| {
+    let scene = Scene::on(source);
     for code in [0, 1, 2, 120, 121, 125, 126, 127, 128, 255] {
         let ended = scene.run(source, "").sh(&format!("exit {code}")).finish();
         ended.assert_code(code);
@@ -54,10 +54,10 @@ on_both_sources!(every_status_of_a_command_is_passed_on, |source| {
     }
 });
 
-on_both_sources!(
+on_all_sources!(
     a_command_that_cannot_be_executed_has_a_status_of_its_own,
     |source| {
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         let file = scene.dir().join("not-executable");
         fs::write(&file, "#!/bin/sh\n").unwrap();
         let file = file.to_str().unwrap();
@@ -87,10 +87,10 @@ const INHERITANCE: &str = "
     taskset -p $$ | sed 's/.*: //'; chrt -p $$ | sed 's/.*: //'
     env | grep -vE '^(TRACKER_SESSION|T|_)=' | sort";
 
-on_both_sources!(
+on_all_sources!(
     the_command_inherits_what_it_would_inherit_without_tracker,
     |source| {
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         let direct = scene
             .command("sh")
             .args(["-c", INHERITANCE])
@@ -107,8 +107,8 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(the_command_inherits_blocked_and_ignored_signals, |source| {
-    let scene = Scene::new();
+on_all_sources!(the_command_inherits_blocked_and_ignored_signals, |source| {
+    let scene = Scene::on(source);
     // Not through a shell, which unblocks them.
     let look = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"];
     let odd = [
@@ -125,10 +125,10 @@ on_both_sources!(the_command_inherits_blocked_and_ignored_signals, |source| {
     assert_eq!(ended.stdout, direct);
 });
 
-on_both_sources!(
+on_all_sources!(
     the_command_reads_tracker_s_input_and_knows_its_session,
     |source| {
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         fs::write(scene.dir().join("input"), "hello\n").unwrap();
         let input = fs::File::open(scene.dir().join("input")).unwrap();
         let tracker = scene
@@ -149,10 +149,10 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(
+on_all_sources!(
     descriptors_are_passed_on_and_closed_ones_stay_closed,
     |source| {
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         let look = ["ls", "-l", "/proc/self/fd"];
         let odd = ["sh", "-c", "exec \"$0\" \"$@\" <&- 7</dev/zero 8>&2"];
         let links = |text: &str| -> Vec<String> {
@@ -183,8 +183,8 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(the_command_is_in_tracker_s_process_group, |source| {
-    let scene = Scene::new();
+on_all_sources!(the_command_is_in_tracker_s_process_group, |source| {
+    let scene = Scene::on(source);
     let script = "cut -d ' ' -f 5 /proc/self/stat";
     let running = scene.run(source, "").sh(script).start();
     let group = tracker_tests::proc::stat(running.who().pid).map(|stat| stat.group);
@@ -196,7 +196,7 @@ on_both_sources!(the_command_is_in_tracker_s_process_group, |source| {
     );
 });
 
-on_both_sources!(a_signal_to_tracker_reaches_the_command, |source| {
+on_all_sources!(a_signal_to_tracker_reaches_the_command, |source| {
     for (name, signal) in [
         ("TERM", Signal::TERM),
         ("INT", Signal::INT),
@@ -205,7 +205,7 @@ on_both_sources!(a_signal_to_tracker_reaches_the_command, |source| {
         ("USR1", Signal::USR1),
         ("USR2", Signal::USR2),
     ] {
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         let script = format!(
             "trap 'echo {name} >>got' {name}; touch ready
              until [ -s got ]; do sleep .02; done; exit 5"
@@ -221,10 +221,10 @@ on_both_sources!(a_signal_to_tracker_reaches_the_command, |source| {
     }
 });
 
-on_both_sources!(
+on_all_sources!(
     a_signal_that_ends_the_command_ends_what_it_left_behind,
     |source| {
-        let mut scene = Scene::new();
+        let mut scene = Scene::on(source);
         let script = "\"$V\" stubborn; exec \"$V\" linger main";
         let running = scene.run(source, "--grace 200ms").sh(script).start();
         scene.await_cast("main", 1);

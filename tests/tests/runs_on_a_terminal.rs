@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 
 use nix::pty::openpty;
-use tracker_tests::{Life, Scene, on_both_sources, raw, tracker_binary, until};
+use tracker_tests::{Life, Scene, on_all_sources, raw, tracker_binary, until};
 
 /// A terminal with a shell that has job control, as a person has it.
 struct Terminal {
@@ -70,13 +70,13 @@ impl Terminal {
 const CONTROL_C: u8 = 3;
 const CONTROL_Z: u8 = 26;
 
-on_both_sources!(an_interrupt_reaches_the_command_once, |source| {
-    let scene = Scene::new();
+on_all_sources!(an_interrupt_reaches_the_command_once, |source| {
+    let scene = Scene::on(source);
     let script = format!(
         "\"$T\" run --source {} -- sh -c '
             trap \"echo interrupted\" INT; echo ready
             until [ -e leave ]; do sleep .02; done; exit 7'; echo status $?",
-        source.name()
+        source.flag()
     );
     let mut terminal = Terminal::new(&scene, &script);
     terminal.await_text("ready");
@@ -88,14 +88,14 @@ on_both_sources!(an_interrupt_reaches_the_command_once, |source| {
     assert_eq!(shown.matches("interrupted").count(), 1, "{shown}");
 });
 
-on_both_sources!(
+on_all_sources!(
     an_interrupt_ends_the_command_and_what_it_left_behind,
     |source| {
-        let mut scene = Scene::new();
+        let mut scene = Scene::on(source);
         let script = format!(
         "\"$T\" run --source {} --grace 200ms -- sh -c '\"$V\" stubborn; exec \"$V\" linger main'
          echo status $?",
-        source.name()
+        source.flag()
     );
         let mut terminal = Terminal::new(&scene, &script);
         scene.await_cast("main", 1);
@@ -106,13 +106,13 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(
+on_all_sources!(
     the_command_is_stopped_and_continued_with_tracker,
     |source| {
-        let mut scene = Scene::new();
+        let mut scene = Scene::on(source);
         let script = format!(
             "\"$T\" run --source {} -- \"$V\" linger main; echo stopped $?; read -r go; fg; echo ended $?",
-            source.name()
+            source.flag()
         );
         let mut terminal = Terminal::new(&scene, &script);
         let main = scene.await_cast("main", 1)[0];
@@ -135,11 +135,11 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(the_command_has_the_terminal, |source| {
-    let scene = Scene::new();
+on_all_sources!(the_command_has_the_terminal, |source| {
+    let scene = Scene::on(source);
     let script = format!(
         "\"$T\" run --source {} -- sh -c 'tty; read -r line; echo \"read <$line>\"'; echo status $?",
-        source.name()
+        source.flag()
     );
     let mut terminal = Terminal::new(&scene, &script);
     terminal.await_text("/dev/pts/");

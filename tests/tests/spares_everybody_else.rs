@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
-use tracker_tests::{Canary, Scene, Source, copy_program, on_both_sources, victim_binary};
+use tracker_tests::{Canary, Scene, Source, copy_program, on_all_sources, victim_binary};
 
 /// A copy of the victim program under another name.
 fn victim_named(scene: &Scene, name: &str) -> PathBuf {
@@ -13,8 +13,8 @@ fn victim_named(scene: &Scene, name: &str) -> PathBuf {
     copy
 }
 
-on_both_sources!(a_look_alike_outside_lives, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_look_alike_outside_lives, |source| {
+    let mut scene = Scene::on(source);
     let canary = Canary::new();
     let ended = scene
         .run(source, "--grace 60s")
@@ -25,11 +25,11 @@ on_both_sources!(a_look_alike_outside_lives, |source| {
     assert!(!report.mentions(canary.who()), "{report}");
 });
 
-on_both_sources!(
+on_all_sources!(
     the_sibling_of_tracker_in_its_own_process_group_lives,
     |source| {
         // A shell without job control puts all of them in one group.
-        let scene = Scene::new();
+        let scene = Scene::on(source);
         let script = "sleep 600 & echo $! >canary; \"$@\"; echo $? >status";
         let tracker = scene.run(source, "--grace 60s").victim("double-fork");
         let ended = tracker.through(&["sh", "-c", script, "sh"]).finish();
@@ -46,9 +46,9 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(another_run_s_members_live, |source| {
-    let mut one = Scene::new();
-    let mut other = Scene::new();
+on_all_sources!(another_run_s_members_live, |source| {
+    let mut one = Scene::on(source);
+    let mut other = Scene::on(source);
     let until_go = "\"$V\" double-fork; until [ -e go ]; do sleep .02; done";
     let running = other.run(source, "--grace 60s").sh(until_go).start();
     let stranger = other.await_cast("orphan", 1)[0];
@@ -64,8 +64,8 @@ on_both_sources!(another_run_s_members_live, |source| {
         .assert_ended(&mut other, source, &["orphan"]);
 });
 
-on_both_sources!(a_kept_server_and_its_children_live, |source| {
-    let scene = Scene::new();
+on_all_sources!(a_kept_server_and_its_children_live, |source| {
+    let scene = Scene::on(source);
     let server = victim_named(&scene, "kept-server");
     let script = format!("{} subreaper; \"$V\" slow-handler 1", server.display());
     let ended = scene
@@ -96,16 +96,16 @@ on_both_sources!(a_kept_server_and_its_children_live, |source| {
     ended.assert_code(if is_complete { 0 } else { 121 });
 });
 
-on_both_sources!(a_pattern_that_matches_nobody_keeps_nobody, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_pattern_that_matches_nobody_keeps_nobody, |source| {
+    let mut scene = Scene::on(source);
     let tracker = scene.run(source, "--grace 60s --keep vict --keep /usr/*/victim");
     let ended = tracker.victim("double-fork").finish();
     let report = ended.assert_ended(&mut scene, source, &["orphan"]);
     assert!(report.spared().is_empty(), "{report}");
 });
 
-on_both_sources!(nobody_is_ended_when_nobody_is_to_be, |source| {
-    let scene = Scene::new();
+on_all_sources!(nobody_is_ended_when_nobody_is_to_be, |source| {
+    let scene = Scene::on(source);
     let ended = scene
         .run(source, "--no-reap")
         .sh("\"$V\" double-fork; exit 3")
@@ -118,10 +118,10 @@ on_both_sources!(nobody_is_ended_when_nobody_is_to_be, |source| {
     tracker_tests::until("its end", || (!orphan.is_alive()).then_some(()));
 });
 
-on_both_sources!(
+on_all_sources!(
     an_inner_run_ends_its_own_and_the_outer_one_the_rest,
     |source| {
-        let mut scene = Scene::new();
+        let mut scene = Scene::on(source);
         let script = format!(
             "lives() {{ grep -q '^State:.[^Z]' /proc/$(grep ^$1 cast | cut -d ' ' -f 2)/status; }}
          \"$V\" stubborn
@@ -129,7 +129,7 @@ on_both_sources!(
          lives stubborn && touch stubborn-lives
          lives orphan && touch orphan-lives
          exit 0",
-            source.name()
+            source.flag()
         );
         let ended = scene.run(source, "--grace 200ms").sh(&script).finish();
         ended.assert_ended(&mut scene, source, &["stubborn"]);
@@ -138,13 +138,13 @@ on_both_sources!(
     }
 );
 
-on_both_sources!(
+on_all_sources!(
     a_run_that_is_left_behind_by_another_is_ended_with_its_members,
     |source| {
-        let mut scene = Scene::new();
+        let mut scene = Scene::on(source);
         let script = format!(
             "setsid \"$T\" run --source {} -- \"$V\" linger inner & until grep -q inner cast; do sleep .02; done",
-            source.name()
+            source.flag()
         );
         let ended = scene.run(source, "--grace 60s").sh(&script).finish();
         // By the outer one or, told so by that, by the inner one.

@@ -1,10 +1,10 @@
 //! The report, the one line, and the statuses that speak of stragglers.
 
 use serde_json::Value;
-use tracker_tests::{Entry, Scene, on_both_sources, victim_binary};
+use tracker_tests::{Entry, Scene, on_all_sources, victim_binary};
 
-on_both_sources!(nothing_is_said_when_nobody_was_left_behind, |source| {
-    let scene = Scene::new();
+on_all_sources!(nothing_is_said_when_nobody_was_left_behind, |source| {
+    let scene = Scene::on(source);
     let ended = scene.run(source, "").arg("true").finish();
     ended.assert_code(0);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
@@ -13,8 +13,8 @@ on_both_sources!(nothing_is_said_when_nobody_was_left_behind, |source| {
     assert!(report.processes().is_empty(), "{report}");
 });
 
-on_both_sources!(one_line_is_said_when_somebody_was, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(one_line_is_said_when_somebody_was, |source| {
+    let mut scene = Scene::on(source);
     let ended = scene
         .run(source, "--grace 60s")
         .victim("double-fork")
@@ -25,8 +25,8 @@ on_both_sources!(one_line_is_said_when_somebody_was, |source| {
     assert!(line.contains("victim"), "{line}");
 });
 
-on_both_sources!(a_hostile_name_does_not_reach_the_terminal, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_hostile_name_does_not_reach_the_terminal, |source| {
+    let mut scene = Scene::on(source);
     let ended = scene
         .run(source, "--grace 60s")
         .victim("hostile-comm")
@@ -39,8 +39,8 @@ on_both_sources!(a_hostile_name_does_not_reach_the_terminal, |source| {
     ended.assert_one_line();
 });
 
-on_both_sources!(a_leak_is_a_status_if_that_is_asked, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_leak_is_a_status_if_that_is_asked, |source| {
+    let mut scene = Scene::on(source);
     let flags = "--grace 60s --fail-on-leak";
     scene.run(source, flags).arg("true").finish().assert_code(0);
     let ended = scene.run(source, flags).victim("double-fork").finish();
@@ -55,8 +55,8 @@ on_both_sources!(a_leak_is_a_status_if_that_is_asked, |source| {
     scene.assert_all_dead();
 });
 
-on_both_sources!(a_member_that_ended_by_itself_is_no_leak, |source| {
-    let scene = Scene::new();
+on_all_sources!(a_member_that_ended_by_itself_is_no_leak, |source| {
+    let scene = Scene::on(source);
     let ended = scene
         .run(source, "--fail-on-leak")
         .sh("sleep 0 & wait")
@@ -65,14 +65,14 @@ on_both_sources!(a_member_that_ended_by_itself_is_no_leak, |source| {
     assert_eq!(ended.stderr, "");
 });
 
-on_both_sources!(a_report_on_standard_output, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_report_on_standard_output, |source| {
+    let mut scene = Scene::on(source);
     let flags = [
         "run",
         "--grace",
         "60s",
         "--source",
-        source.name(),
+        source.flag(),
         "--report",
         "-",
         "--",
@@ -85,8 +85,8 @@ on_both_sources!(a_report_on_standard_output, |source| {
     scene.assert_all_dead();
 });
 
-on_both_sources!(the_session_s_name_is_in_the_report, |source| {
-    let scene = Scene::new();
+on_all_sources!(the_session_s_name_is_in_the_report, |source| {
+    let scene = Scene::on(source);
     let tracker = scene
         .run(source, "--name nightly-build")
         .sh("echo $TRACKER_SESSION");
@@ -193,8 +193,8 @@ fn assert_fields(object: &Value, fields: &[(&str, Is)]) {
     }
 }
 
-on_both_sources!(a_report_has_all_its_documented_fields, |source| {
-    let mut scene = Scene::new();
+on_all_sources!(a_report_has_all_its_documented_fields, |source| {
+    let mut scene = Scene::on(source);
     let script = "\"$V\" hostile-comm; \"$V\" stubborn; \"$V\" big-argv";
     let tracker = scene.run(source, "--grace 300ms --name n\u{e4}me\u{202e}");
     let ended = tracker.sh(script).finish();
@@ -218,8 +218,8 @@ on_both_sources!(a_report_has_all_its_documented_fields, |source| {
     assert_eq!(stubborn.0["cmdline"][1], "stubborn", "{report}");
 });
 
-on_both_sources!(a_spared_process_has_all_its_documented_fields, |source| {
-    let scene = Scene::new();
+on_all_sources!(a_spared_process_has_all_its_documented_fields, |source| {
+    let scene = Scene::on(source);
     scene.copy(victim_binary(), "kept", 0o755);
     let tracker = scene.run(source, "--keep kept");
     let report = tracker.sh("./kept hostile-comm").finish().report();

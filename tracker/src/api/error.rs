@@ -24,9 +24,9 @@ pub struct ErrorDetail {
 pub enum ErrorCode {
     /// 400: the request makes no sense: malformed JSON, an unknown field, a pid that cannot be.
     BadRequest,
-    /// 403: the caller may not do that.
+    /// 403: the caller may not do that, or nobody may.
     Forbidden,
-    /// 404: there is no such path, session, process or reap.
+    /// 404: there is no such path, session, process or reap, or the process is dead.
     NotFound,
     /// 405: the path does not know this method.
     MethodNotAllowed,

@@ -36,8 +36,11 @@ pub enum ServiceError {
     /// Nothing is remembered of the process.
     #[error("nothing is known of process {0}")]
     Unknown(ProcessId),
-    /// The process is pid 1, a kernel thread, tracker, or a zombie.
-    #[error("process {pid} cannot be owned by a session: {why}")]
+    /// The process is dead, and waits for its parent.
+    #[error("process {0} is dead")]
+    Dead(ProcessId),
+    /// The process is pid 1, a kernel thread, or the daemon.
+    #[error("process {pid} is never ended, so no session can own it: it is {why}")]
     Unsuitable {
         /// Which one.
         pid: Pid,
@@ -105,6 +108,7 @@ impl ServiceError {
         match self {
             ServiceError::NoSession(_)
             | ServiceError::NoProcess(_)
+            | ServiceError::Dead(_)
             | ServiceError::Unknown(_)
             | ServiceError::NoReap(_)
             | ServiceError::Session(SessionError::Gone(_) | SessionError::Unknown(_)) => {
@@ -114,11 +118,10 @@ impl ServiceError {
             | ServiceError::AnotherProcess { .. }
             | ServiceError::NotAMember(_)
             | ServiceError::Busy { .. } => ErrorCode::Conflict,
-            ServiceError::Unsuitable { .. }
-            | ServiceError::NoCaller
-            | ServiceError::BadField(_)
-            | ServiceError::Keep(_) => ErrorCode::BadRequest,
-            ServiceError::Forbidden(_) => ErrorCode::Forbidden,
+            ServiceError::NoCaller | ServiceError::BadField(_) | ServiceError::Keep(_) => {
+                ErrorCode::BadRequest
+            }
+            ServiceError::Unsuitable { .. } | ServiceError::Forbidden(_) => ErrorCode::Forbidden,
             ServiceError::TooMany(_) | ServiceError::ShuttingDown => ErrorCode::Unavailable,
             ServiceError::Thread(_)
             | ServiceError::Store(_)

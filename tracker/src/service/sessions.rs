@@ -45,10 +45,11 @@ impl Service {
             return Err(ServiceError::ShuttingDown);
         }
         let keep = parse_keep(&request.keep)?;
+        let name = request.name.as_deref().map(check_name).transpose()?;
         let seen = self.resolve(caller, request.pid)?;
         check_root(&seen)?;
-        let name = match &request.name {
-            Some(name) => check_name(name)?.to_owned(),
+        let name = match name {
+            Some(name) => name.to_owned(),
             None => format!("session-{}", seen.id.pid),
         };
         if !caller.may_all && self.uid_of(seen.id)? != Some(caller.uid) {
@@ -198,14 +199,15 @@ fn check_name(name: &str) -> Result<&str, ServiceError> {
 }
 
 fn check_root(seen: &Seen) -> Result<(), ServiceError> {
+    if seen.stat.is_dead() {
+        return Err(ServiceError::Dead(seen.id));
+    }
     let why = if seen.id.pid == Pid::INIT {
-        "it is the init process"
+        "the init process"
     } else if seen.id.pid == Pid::own() {
-        "it is tracker itself"
+        "tracker itself"
     } else if seen.stat.is_kernel_thread() {
-        "it is a kernel thread"
-    } else if seen.stat.is_dead() {
-        "it is dead"
+        "a kernel thread"
     } else {
         return Ok(());
     };
