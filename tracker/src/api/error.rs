@@ -35,6 +35,8 @@ pub enum ErrorCode {
     /// 409: the name belongs to several sessions, the pid to another process,
     /// or a reap of the session is under way.
     Conflict,
+    /// 409: it could be done, and must not be: the directory to reap is there.
+    Refused,
     /// 413: the request is larger than 64 KiB.
     TooLarge,
     /// 415: the body is not JSON.
@@ -54,7 +56,7 @@ impl ErrorCode {
             ErrorCode::NotFound => 404,
             ErrorCode::MethodNotAllowed => 405,
             ErrorCode::Timeout => 408,
-            ErrorCode::Conflict => 409,
+            ErrorCode::Conflict | ErrorCode::Refused => 409,
             ErrorCode::TooLarge => 413,
             ErrorCode::UnsupportedMediaType => 415,
             ErrorCode::Internal => 500,

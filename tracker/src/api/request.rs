@@ -5,6 +5,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::process_ref::ProcessRef;
 use crate::lineage::SessionId;
+use crate::process::FilePath;
 
 /// The longest grace that can be asked for: a day, in milliseconds.
 pub const MAX_GRACE_MS: u64 = 24 * 60 * 60 * 1000;
@@ -25,6 +26,11 @@ pub struct OpenSession {
     /// Whom a reap spares: names, paths, patterns like `redis-*`, or `PID@START`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<String>,
+    /// The directory that it works in and that goes away after it: whoever has
+    /// its working directory there when the session is closed, and is nobody
+    /// else's, is ended too. An absolute path of a directory that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<FilePath>,
 }
 
 /// Ends a session: reaps what it owns.
@@ -71,6 +77,18 @@ pub enum ReapTarget {
     Process {
         /// Which one.
         pid: ProcessRef,
+    },
+    /// Whoever has its working directory in a directory, and is nobody else's.
+    /// Tried again until nobody is left.
+    Directory {
+        /// An absolute path. Symbolic links are followed now.
+        path: FilePath,
+        /// It may be there still, as it is about to be removed.
+        #[serde(default)]
+        live: bool,
+        /// Who uses files in it is ended as well.
+        #[serde(default)]
+        open_files: bool,
     },
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::lineage::SessionId;
-use crate::process::{Pid, ProcessId, StartTime};
+use crate::process::{FilePath, Pid, ProcessId, StartTime};
 use crate::reap::{Evidence, Report, SpareReason};
 use crate::session::SessionState;
 use crate::source::SourceKind;
@@ -53,6 +53,9 @@ pub struct SessionInfo {
     pub owner_uid: u32,
     /// Whom a reap spares.
     pub keep: Vec<String>,
+    /// The directory that it works in, without symbolic links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<FilePath>,
     /// When it was opened: nanoseconds since boot.
     pub opened_ns: u64,
     /// Whether a reap is under way, or has left something alive.
@@ -78,18 +81,26 @@ pub struct Reap {
     pub state: ReapState,
     /// The session that it ends, if it is one.
     pub session: Option<String>,
+    /// The directory that it is about, escaped, if it is one.
+    #[serde(default)]
+    pub directory: Option<String>,
     /// The uid that asked for it.
     pub owner_uid: u32,
-    /// How often it was begun: more than once after a crash of the daemon.
+    /// How often it was begun: more than once when an attempt has left somebody
+    /// alive, or the daemon died.
     pub attempts: u32,
     /// Unix time, milliseconds.
     pub requested_ms: i64,
-    /// Unix time, milliseconds; null while it runs.
+    /// Unix time, milliseconds; null until it is over.
     pub finished_ms: Option<i64>,
-    /// What was done, and what is proven. Left out of lists.
+    /// When the next attempt is due, while it waits: Unix time, milliseconds.
+    #[serde(default)]
+    pub due_ms: Option<i64>,
+    /// What all attempts so far have done, and what is proven. Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
-    /// Why there is no report.
+    /// Why there is no report, or no further attempt; while it waits, why the
+    /// last attempt failed.
     pub error: Option<String>,
 }
 
@@ -270,6 +281,9 @@ pub struct Status {
     pub sessions: u64,
     /// Reaps that are under way.
     pub reaps_running: u64,
+    /// Reaps that have left somebody alive and will be tried again.
+    #[serde(default)]
+    pub reaps_waiting: u64,
     /// Processes that are not known to be dead.
     pub processes_live: u64,
     /// Dead processes that are remembered.

@@ -7,8 +7,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::exit::Exit;
 use super::{
-    completions, doctor, events, keep, lineage, output, reap, run, serve, session, status, tree,
-    why,
+    completions, doctor, events, keep, lineage, output, reap, reaps, run, serve, session, status,
+    tree, why,
 };
 
 /// Find and end every process that a command left behind.
@@ -39,6 +39,8 @@ pub(super) enum Command {
     Session(session::Args),
     /// End a process with its descendants, what a session owns, or who works in a directory
     Reap(reap::Args),
+    /// Show the last reaps, under way, waiting and over, or the report of one
+    Reaps(reaps::Args),
     /// Show processes below those who created them
     Tree(tree::Args),
     /// Show who created a process, up to the root

@@ -26,7 +26,9 @@ impl Connect {
 /// for want of permission is refused.
 pub(super) fn failure(error: ClientError) -> Failure {
     match &error {
-        ClientError::Refused(detail) if detail.code == ErrorCode::Forbidden => {
+        ClientError::Refused(detail)
+            if matches!(detail.code, ErrorCode::Forbidden | ErrorCode::Refused) =>
+        {
             Failure::new(Exit::REFUSED, error)
         }
         ClientError::Refused(detail) if detail.code == ErrorCode::BadRequest => {

@@ -15,6 +15,7 @@ mod man;
 mod output;
 mod process_arg;
 mod reap;
+mod reaps;
 mod run;
 mod serve;
 mod session;
@@ -55,6 +56,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Events(args) => events::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Reap(args) => reap::run(&args),
+        Command::Reaps(args) => reaps::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Man => man::run(),

@@ -1,7 +1,7 @@
 //! `tracker reap`: ends a process with its descendants, what a session owns,
 //! or whoever has its working directory in a directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::daemon::{Connect, failure};
@@ -28,7 +28,10 @@ of /proc/PID/stat; with it, a process that got a reused pid is never signalled.
 
 --dir ends whoever has its working directory in a removed directory, or with --live in
 one that is about to be removed. Look-alike names, other directories that are made or
-mounted at the same path, and processes that leave in time are left alone.
+mounted at the same path, and processes that leave in time are left alone. With a
+daemon, so are those of other sessions, and the reap is recorded and tried again until
+nobody is left (`tracker reaps`); without one, it is tried once, and nobody knows of
+other sessions.
 
 Exit status: 0 nothing in the target is alive, 1 error, 2 usage, 3 survivors,
 4 incomplete, 5 refused.
@@ -96,10 +99,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 
 fn report(args: &Args) -> Result<Report, Failure> {
     if let Some(path) = &args.target.dir {
-        let mut request = DirRequest::find(path).map_err(dir_failure)?;
-        request.live = args.live;
-        request.open_files = args.open_files;
-        return alone(args, &ReapTarget::Directory(request));
+        return directory(args, path);
     }
     let target = match (&args.target.session, args.target.pid) {
         (Some(session), _) => api::ReapTarget::Session {
@@ -120,6 +120,25 @@ fn report(args: &Args) -> Result<Report, Failure> {
             (Err(error), _) => Err(failure(error)),
         },
     }
+}
+
+/// The daemon knows whose the processes are, and tries again what fails.
+fn directory(args: &Args, path: &Path) -> Result<Report, Failure> {
+    if !args.standalone && path.is_absolute() {
+        let target = api::ReapTarget::Directory {
+            path: path.into(),
+            live: args.live,
+            open_files: args.open_files,
+        };
+        match by_daemon(args, target) {
+            Err(ClientError::NoDaemon { .. }) => {}
+            answer => return answer.map_err(failure),
+        }
+    }
+    let mut request = DirRequest::find(path).map_err(dir_failure)?;
+    request.live = args.live;
+    request.open_files = args.open_files;
+    alone(args, &ReapTarget::Directory(request))
 }
 
 fn by_daemon(args: &Args, target: api::ReapTarget) -> Result<Report, ClientError> {

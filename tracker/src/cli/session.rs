@@ -1,5 +1,6 @@
 //! `tracker session`: sessions of the daemon.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::daemon::{Connect, failure, parent};
@@ -24,7 +25,7 @@ enum Action {
     /// Open a session for a process that is running; prints its id
     #[command(after_help = "\
 Example, in a script whose leftovers are to go:
-  id=$(tracker session open --self --name build)
+  id=$(tracker session open --self --name build --workdir \"$WORKTREE\")
   trap 'tracker session close \"$id\" --grace 3s' EXIT")]
     Open(Open),
     /// Show the open sessions
@@ -33,8 +34,10 @@ Example, in a script whose leftovers are to go:
     Show(Show),
     /// End what a session owns, and the session
     #[command(after_help = "\
-Exit status: 0 nothing of it is alive, 1 error, 2 usage, 3 survivors (the session
-stays open), 4 incomplete, 5 refused. The daemon goes on when this is interrupted.")]
+Who is left in the session's --workdir, and is nobody else's, is ended when the session's
+own processes are dead. Exit status: 0 nothing of it is alive, 1 error, 2 usage,
+3 survivors (the session stays open, and the daemon tries again by itself: see
+`tracker reaps`), 4 incomplete, 5 refused. The daemon goes on when this is interrupted.")]
     Close(Close),
 }
 
@@ -56,6 +59,11 @@ struct Open {
     /// What to call it
     #[arg(long)]
     name: Option<String>,
+    /// The directory that it works in and that goes away after it: whoever has its
+    /// working directory there when the session is closed, and is nobody else's, is
+    /// ended too
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<PathBuf>,
     /// Spare what matches, and its descendants: a name, a path, a pattern, or PID@START
     #[arg(long, value_name = "PATTERN")]
     keep: Vec<String>,
@@ -121,6 +129,7 @@ fn open(args: &Open) -> Result<Exit, Failure> {
         name: args.name.clone(),
         pid,
         keep: args.keep.clone(),
+        workdir: args.workdir.as_deref().map(Into::into),
     };
     let session = args
         .connect
@@ -187,6 +196,11 @@ fn show(args: &Show) -> Result<Exit, Failure> {
         format!("owner    uid {}", session.owner_uid),
     ];
     lines.extend(session.parent.map(|parent| format!("inside   {parent}")));
+    if let Some(workdir) = session.workdir {
+        let path = PathBuf::from(workdir);
+        let path = escape(path.as_os_str().as_encoded_bytes());
+        lines.push(format!("workdir  {path}"));
+    }
     if !session.keep.is_empty() {
         lines.push(format!(
             "keeps    {}",

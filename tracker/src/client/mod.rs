@@ -38,6 +38,7 @@ pub fn default_socket() -> PathBuf {
 ///     name: Some("job 7".to_owned()),
 ///     pid: api::ProcessRef::Caller,
 ///     keep: vec![],
+///     workdir: None,
 /// };
 /// let session = client.open_session(&open).await?;
 /// // ... start what may leave processes behind ...

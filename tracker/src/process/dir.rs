@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 /// The device that a file system lies on, or stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Device {
     /// Its major number; 0 for a file system without a block device.
     pub major: u32,
@@ -25,7 +26,7 @@ impl fmt::Display for Device {
 }
 
 /// Which directory it is, whatever it is called and wherever it is mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirId {
     /// The device of `stat(2)`. On btrfs it is that of the subvolume, which is
     /// not the one that `mountinfo` shows.

@@ -6,38 +6,47 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::bytes::Escaped;
 use super::dir::{Device, Dir, DirId};
+use super::file_path;
 use super::identity::Pid;
 use super::proc::{Proc, ProcError};
 
 /// A directory as it was when it was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workdir {
     /// Its path then, without symbolic links.
+    #[serde(with = "file_path")]
     pub path: PathBuf,
     /// Which one it is.
     pub id: DirId,
     /// The device of its file system, as `mountinfo` shows it.
     pub file_system: Device,
     /// Its path in that file system.
+    #[serde(with = "file_path")]
     pub inside: PathBuf,
+    /// The uid that it belonged to.
+    pub owner_uid: u32,
 }
 
 /// A directory that is not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedDir {
     /// Its path, without symbolic links.
+    #[serde(with = "file_path")]
     pub path: PathBuf,
     /// The nearest directory around it that is there.
+    #[serde(with = "file_path")]
     pub around: PathBuf,
     /// Which one that is.
     pub around_id: DirId,
 }
 
 /// What a path led to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     /// A directory. It may be removed by now.
     Known(Workdir),
@@ -130,6 +139,7 @@ impl Workdir {
         let inside = mount.and_then(|mount| mount.in_file_system(&path));
         Ok(Workdir {
             id: dir.id(),
+            owner_uid: dir.mode().1,
             // Where the mount is not known, so that it lies outside of this
             // process's root, the best guess.
             file_system: mount.map_or(dir.id().device, |mount| mount.device),

@@ -1,5 +1,6 @@
 //! A report for people: one line, or a table.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::report::{
@@ -75,6 +76,32 @@ pub fn line(report: &Report) -> Option<String> {
         let _ = write!(line, ": {}", bounded(reason, REASON));
     }
     Some(line)
+}
+
+/// What became of how many, for a log: one line.
+pub fn counts(report: &Report) -> String {
+    let counts = &report.counts;
+    let mut line = format!("{}, in {} ms", verdict(report.verdict), report.duration_ms);
+    let outcomes = [
+        (counts.exited, Outcome::Exited),
+        (counts.terminated, Outcome::Terminated),
+        (counts.killed, Outcome::Killed),
+        (counts.survived, Outcome::Survived),
+        (counts.skipped, Outcome::Skipped),
+    ];
+    for (count, of) in outcomes {
+        if count > 0 {
+            let _ = write!(line, ", {count} {}", outcome(of));
+        }
+    }
+    let mut reasons = BTreeMap::new();
+    for spared in &report.spared {
+        *reasons.entry(spared.reason).or_insert(0_u32) += 1;
+    }
+    for (reason, count) in reasons {
+        let _ = write!(line, ", {count} spared ({})", spare_reason(reason));
+    }
+    line
 }
 
 /// All of it, in lines that end with a line feed.

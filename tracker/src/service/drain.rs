@@ -42,6 +42,7 @@ impl Drain {
                 if let Err(error) = service.tracking().pump() {
                     tracing::error!("cannot take in what happened: {error}");
                 }
+                service.retry();
                 if trimmed.is_none_or(|trimmed: Instant| trimmed.elapsed() > TRIM) {
                     give_back();
                     trimmed = Some(Instant::now());

@@ -2,7 +2,8 @@
 
 use crate::api::ErrorCode;
 use crate::lineage::SessionId;
-use crate::process::{Pid, ProcError, ProcessId};
+use crate::process::{Pid, PlaceError, ProcError, ProcessId};
+use crate::reap::DirError;
 use crate::session::{ParseKeepRuleError, SessionError};
 use crate::source::SourceError;
 use crate::store::StoreError;
@@ -67,6 +68,12 @@ pub enum ServiceError {
         /// The reap.
         reap: String,
     },
+    /// The reap is under way already.
+    #[error("reap {0} is under way already")]
+    Underway(String),
+    /// A directory cannot be reaped, or worked in.
+    #[error(transparent)]
+    Directory(#[from] DirError),
     /// A field has a value that makes no sense.
     #[error("{0}")]
     BadField(String),
@@ -117,7 +124,9 @@ impl ServiceError {
             ServiceError::Ambiguous { .. }
             | ServiceError::AnotherProcess { .. }
             | ServiceError::NotAMember(_)
+            | ServiceError::Underway(_)
             | ServiceError::Busy { .. } => ErrorCode::Conflict,
+            ServiceError::Directory(error) => code_of(error),
             ServiceError::NoCaller | ServiceError::BadField(_) | ServiceError::Keep(_) => {
                 ErrorCode::BadRequest
             }
@@ -131,5 +140,19 @@ impl ServiceError {
             | ServiceError::Json(_)
             | ServiceError::System(_) => ErrorCode::Internal,
         }
+    }
+}
+
+fn code_of(error: &DirError) -> ErrorCode {
+    match error {
+        DirError::StillThere(_) | DirError::Place(PlaceError::Root) => ErrorCode::Refused,
+        DirError::Missing(_) | DirError::Place(PlaceError::Missing(_)) => ErrorCode::NotFound,
+        DirError::Place(
+            PlaceError::Relative(_) | PlaceError::NotADirectory(_) | PlaceError::Io { .. },
+        ) => ErrorCode::BadRequest,
+        DirError::Place(PlaceError::Proc(_))
+        | DirError::Look { .. }
+        | DirError::Hangs(_)
+        | DirError::Target(_) => ErrorCode::Internal,
     }
 }

@@ -23,9 +23,11 @@ pub(super) struct Metrics {
     registry: Registry,
     reaps: Family<VerdictLabel, Total>,
     spared: Family<ReasonLabel, Total>,
+    reaped: Family<OutcomeLabel, Total>,
     reap_seconds: Histogram,
     sessions: Gauge,
     running: Gauge,
+    waiting: Gauge,
     live: Gauge,
     remembered: Gauge,
     evicted: Total,
@@ -41,6 +43,11 @@ struct VerdictLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     reason: Word,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: Word,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -68,9 +75,11 @@ impl Metrics {
             registry: Registry::with_prefix("tracker"),
             reaps: Family::default(),
             spared: Family::default(),
+            reaped: Family::default(),
             reap_seconds: Histogram::new([0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0]),
             sessions: Gauge::default(),
             running: Gauge::default(),
+            waiting: Gauge::default(),
             live: Gauge::default(),
             remembered: Gauge::default(),
             evicted: Total::default(),
@@ -96,6 +105,16 @@ impl Metrics {
         );
         registry.register("sessions", "Open sessions", self.sessions.clone());
         registry.register("reaps_running", "Reaps under way", self.running.clone());
+        registry.register(
+            "reaps_waiting",
+            "Reaps that have left somebody alive and will be tried again",
+            self.waiting.clone(),
+        );
+        registry.register(
+            "reaped",
+            "Processes that attempts to reap found, by what became of them",
+            self.reaped.clone(),
+        );
         registry.register(
             "processes_live",
             "Processes not known to be dead",
@@ -130,6 +149,20 @@ impl Metrics {
                 verdict: verdict_word(report.verdict),
             })
             .inc();
+        let counts = &report.counts;
+        let outcomes = [
+            ("exited", counts.exited),
+            ("terminated", counts.terminated),
+            ("killed", counts.killed),
+            ("survived", counts.survived),
+            ("skipped", counts.skipped),
+        ];
+        for (outcome, count) in outcomes {
+            let label = OutcomeLabel {
+                outcome: Word(outcome),
+            };
+            self.reaped.get_or_create(&label).inc_by(count);
+        }
         for spared in &report.spared {
             self.spared
                 .get_or_create(&ReasonLabel {
@@ -148,6 +181,7 @@ impl Metrics {
         };
         gauge(&self.sessions, status.sessions);
         gauge(&self.running, status.reaps_running);
+        gauge(&self.waiting, status.reaps_waiting);
         gauge(&self.live, status.processes_live);
         gauge(&self.remembered, status.processes_dead);
         self.evicted

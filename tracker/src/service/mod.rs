@@ -4,23 +4,26 @@
 //! All methods block, most of them for well under a millisecond; the server
 //! calls them from threads that may block.
 
+mod attempt;
 mod caller;
 mod drain;
 mod error;
 mod events;
 mod explain;
+mod job;
 mod metrics;
+mod places;
 mod queries;
 mod reap_list;
 mod reaps;
 mod recover;
 mod restricted;
+mod retry;
 mod sessions;
 #[cfg(test)]
 pub(crate) mod testing;
 mod view;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -43,7 +46,7 @@ pub struct Service {
     tracking: Arc<Mutex<Tracking>>,
     store: Mutex<Store>,
     proc: Proc,
-    running: Mutex<HashMap<String, reaps::Running>>,
+    reaps: Mutex<reaps::Reaps>,
     events: events::Channel,
     metrics: metrics::Metrics,
     stopping: AtomicBool,
@@ -62,7 +65,7 @@ impl Service {
             tracking: Arc::new(Mutex::new(tracking)),
             store: Mutex::new(store),
             proc,
-            running: Mutex::default(),
+            reaps: Mutex::default(),
             events,
             metrics: metrics::Metrics::new(),
             stopping: AtomicBool::new(false),
@@ -73,16 +76,21 @@ impl Service {
 
     /// How the daemon is.
     pub fn status(&self) -> Result<api::Status, ServiceError> {
+        // Before the other lock, as everywhere.
+        let reaps = lock(&self.reaps);
         let mut tracking = self.tracking();
         tracking.pump()?;
         let stats = tracking.lineage().stats();
+        let (reaps_running, reaps_waiting) =
+            (count(reaps.running.len()), count(reaps.waiting.len()));
         Ok(api::Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             source: tracking.source_kind(),
             uptime_s: self.started.elapsed().as_secs(),
             sessions: count(tracking.sessions().iter().count()),
-            reaps_running: count(lock(&self.running).len()),
+            reaps_running,
+            reaps_waiting,
             processes_live: count(stats.live),
             processes_dead: count(stats.dead),
             processes_evicted: stats.evicted,
@@ -101,7 +109,8 @@ impl Service {
         self.stopping.store(true, Ordering::SeqCst);
         self.stop.cancel();
         self.events.end();
-        let threads: Vec<_> = lock(&self.running)
+        let threads: Vec<_> = lock(&self.reaps)
+            .running
             .values_mut()
             .filter_map(reaps::Running::cancel)
             .collect();

@@ -44,10 +44,12 @@ fn show(record: ReapRecord, with_report: bool) -> Result<api::Reap, ServiceError
         id: record.id,
         state: record.state,
         session: record.session,
+        directory: record.directory,
         owner_uid: record.owner_uid,
         attempts: record.attempts,
         requested_ms: record.requested_ms,
         finished_ms: record.finished_ms,
+        due_ms: record.due_ms,
         report: report.as_deref().map(serde_json::from_str).transpose()?,
         error: record.error,
     })

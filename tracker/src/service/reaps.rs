@@ -1,57 +1,37 @@
-//! Reaps: recorded before the first signal, run on a thread of their own to
-//! their end whoever goes away, and recorded again with their outcome.
+//! Requests to reap: recorded before the first signal, run on a thread of
+//! their own to their end whoever goes away.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
 use super::error::ServiceError;
-use super::restricted::Restricted;
+use super::job::{Aim, DirAim, Ends, Job, SessionAim, check_grace};
+use super::places::not_theirs;
+use super::retry::Waiting;
 use super::sessions::find;
 use super::{Service, lock};
 use crate::api::{self, CloseSession};
 use crate::lineage::SessionId;
-use crate::process::{Cancel, Proc, ProcessId};
-use crate::reap::{Options, Protected, Report, SessionTarget, Verdict, reap};
-use crate::session::{Session, SessionState};
-use crate::store::{NewReap, ReapRecord};
+use crate::process::{Cancel, FilePath, Place};
+use crate::reap::{DirTarget, Protected, Report};
+use crate::store::{NewReap, ReapRecord, StoreError};
 
 /// How many reaps may run at once.
 const MAX_RUNNING: usize = 64;
 /// How many of one user may who may not do all.
 const MAX_OF_UID: usize = 8;
+/// How many may wait for another attempt, of one user who may not do all.
+const MAX_WAITING_OF_UID: usize = 256;
 
-/// What to reap and how; stored, so that it can be resumed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Job {
-    session: SessionId,
-    ends: Ends,
-    /// The process that was asked for, when the session was only opened for
-    /// this reap.
-    process: Option<api::ProcessKey>,
-    grace_ms: u64,
-    dry_run: bool,
-    exclude_root: bool,
-    uid: u32,
-    may_all: bool,
-    client: Option<api::ProcessKey>,
-}
-
-/// When the session ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Ends {
-    /// Not by this reap.
-    Never,
-    /// When nothing of it is known to be alive.
-    Dead,
-    /// When the reap is over, whoever is alive then.
-    Over,
+/// The reaps that are not over.
+#[derive(Debug, Default)]
+pub(super) struct Reaps {
+    pub(super) running: HashMap<String, Running>,
+    pub(super) waiting: Waiting,
 }
 
 /// A reap that is under way.
@@ -71,12 +51,13 @@ impl Running {
     }
 }
 
-/// The outcome of a reap, when there is one.
+/// The outcome of a reap, when there is one. Of one that will be tried again,
+/// the outcome of this attempt.
 pub type Outcome = oneshot::Receiver<Result<Report, ServiceError>>;
 
 impl Service {
     /// Ends what a session owns, and the session with it, unless something is
-    /// left alive.
+    /// left alive. That is tried again then.
     pub fn close_session(
         self: &Arc<Service>,
         caller: Caller,
@@ -85,7 +66,13 @@ impl Service {
     ) -> Result<Outcome, ServiceError> {
         let session = find(self.tracking().sessions(), caller, session)?.id;
         let CloseSession { grace_ms, dry_run } = *request;
-        self.begin(job(caller, session, Ends::Dead, grace_ms, dry_run)?)
+        let aim = SessionAim {
+            session,
+            ends: Ends::Dead,
+            process: None,
+            exclude_root: false,
+        };
+        self.begin(Job::new(caller, Aim::Session(aim), grace_ms, dry_run)?)
     }
 
     /// Ends processes.
@@ -94,25 +81,33 @@ impl Service {
         caller: Caller,
         request: &api::ReapRequest,
     ) -> Result<Outcome, ServiceError> {
-        let api::ReapRequest {
-            target,
-            grace_ms,
-            dry_run,
-            exclude_root,
-        } = request;
-        let session = match target {
+        check_grace(request.grace_ms)?;
+        match &request.target {
             api::ReapTarget::Session { session } => {
-                find(self.tracking().sessions(), caller, session)?.id
+                let aim = SessionAim {
+                    session: find(self.tracking().sessions(), caller, session)?.id,
+                    ends: Ends::Never,
+                    process: None,
+                    exclude_root: request.exclude_root,
+                };
+                let (grace_ms, dry_run) = (request.grace_ms, request.dry_run);
+                self.begin(Job::new(caller, Aim::Session(aim), grace_ms, dry_run)?)
             }
-            api::ReapTarget::Process { pid } => {
-                return self.reap_process(caller, *pid, *grace_ms, *dry_run, *exclude_root);
+            api::ReapTarget::Process { pid } => self.reap_process(caller, *pid, request),
+            api::ReapTarget::Directory {
+                path,
+                live,
+                open_files,
+            } => {
+                if request.exclude_root {
+                    let why = "a directory has no root process that could be excluded";
+                    return Err(ServiceError::BadField(why.to_owned()));
+                }
+                let aim = self.admit(caller, path, *live, *open_files)?;
+                let (grace_ms, dry_run) = (request.grace_ms, request.dry_run);
+                self.begin(Job::new(caller, Aim::Directory(aim), grace_ms, dry_run)?)
             }
-        };
-        let job = job(caller, session, Ends::Never, *grace_ms, *dry_run)?;
-        self.begin(Job {
-            exclude_root: *exclude_root,
-            ..job
-        })
+        }
     }
 
     /// Ends a process and its descendants: whoever would be the members of a
@@ -121,38 +116,87 @@ impl Service {
         self: &Arc<Service>,
         caller: Caller,
         pid: api::ProcessRef,
-        grace_ms: u64,
-        dry_run: bool,
-        exclude_root: bool,
+        request: &api::ReapRequest,
     ) -> Result<Outcome, ServiceError> {
-        check_grace(grace_ms)?;
         let open = api::OpenSession {
             name: None,
             pid,
             keep: Vec::new(),
+            workdir: None,
         };
         let session = self.open_unsaved(caller, &open)?;
-        let process = session.roots.first().copied().map(Into::into);
-        let job = job(caller, session.id, Ends::Over, grace_ms, dry_run)?;
-        let begun = self.begin(Job {
-            process,
-            exclude_root,
-            ..job
-        });
+        let aim = SessionAim {
+            session: session.id,
+            ends: Ends::Over,
+            process: session.roots.first().copied().map(Into::into),
+            exclude_root: request.exclude_root,
+        };
+        let job = Job::new(caller, Aim::Session(aim), request.grace_ms, request.dry_run);
+        let begun = job.and_then(|job| self.begin(job));
         if begun.is_err() {
             self.forget(session.id)?;
         }
         begun
     }
 
+    /// Whether a directory may be reaped as it is now. A first look tells that;
+    /// what is refused leaves no trace.
+    fn admit(
+        &self,
+        caller: Caller,
+        path: &FilePath,
+        live: bool,
+        open_files: bool,
+    ) -> Result<DirAim, ServiceError> {
+        let mut request = self.find_place(caller, path)?;
+        request.live = live;
+        request.open_files = open_files;
+        request.clients = caller.process.into_iter().collect();
+        let protected = Protected::new(&self.proc, &request.clients)?;
+        let tracking = Arc::clone(&self.tracking);
+        let looked = DirTarget::new(&self.proc, tracking, &request, protected);
+        let place = match looked {
+            Ok(target) => target.place().clone(),
+            Err(error) if caller.may_all || matches!(request.place, Place::Known(_)) => {
+                return Err(error.into());
+            }
+            Err(_) => return Err(not_theirs(caller)),
+        };
+        let is_theirs = match &place {
+            Place::Known(workdir) => caller.uid == workdir.owner_uid,
+            Place::Removed(_) => false,
+        };
+        if !caller.may_all && !is_theirs {
+            return Err(not_theirs(caller));
+        }
+        Ok(DirAim {
+            place,
+            live,
+            open_files,
+        })
+    }
+
     /// Stops a reap that is under way: no signal is sent after this. Its report
-    /// comes soon, and its session stays open if anybody of it is alive.
+    /// comes soon. The session of one stays open if anybody of it is alive; a
+    /// directory is tried again. A reap that waits for another attempt is over.
     pub fn cancel_reap(&self, caller: Caller, id: &str) -> Result<api::Reap, ServiceError> {
         let reap = self.one_reap(caller, id)?;
-        if let Some(running) = lock(&self.running).get(id) {
+        let mut reaps = lock(&self.reaps);
+        if let Some(running) = reaps.running.get(id) {
             running.cancel.cancel();
+            return Ok(reap);
         }
-        Ok(reap)
+        if reaps.waiting.remove(id).is_none() {
+            return Ok(reap);
+        }
+        self.store().give_up_reap(id, "given up on request")?;
+        drop(reaps);
+        let session = reap.session.as_deref().and_then(|id| id.parse().ok());
+        if let Some(session) = session {
+            self.tracking()
+                .set_state(session, crate::session::SessionState::Open);
+        }
+        self.one_reap(caller, id)
     }
 
     /// Ends a session and leaves its members alone.
@@ -162,91 +206,117 @@ impl Service {
         session: &str,
     ) -> Result<api::SessionInfo, ServiceError> {
         let shown = self.session(caller, session)?;
-        let running = lock(&self.running);
-        if let Some((reap, _)) = running
-            .iter()
-            .find(|(_, other)| other.session == Some(shown.id))
-        {
-            return Err(ServiceError::Busy {
-                session: shown.id,
-                reap: reap.clone(),
-            });
+        let mut reaps = lock(&self.reaps);
+        if let Some(reap) = reaps.of_session(shown.id) {
+            return Err(busy(shown.id, reap));
+        }
+        let waiting = self.store().waiting_reaps()?;
+        for waiting in waiting {
+            if waiting.session.as_deref() == Some(&shown.id.to_string()) {
+                self.store()
+                    .give_up_reap(&waiting.id, "its session was released")?;
+                reaps.waiting.remove(&waiting.id);
+            }
         }
         let session = self.tracking().close(shown.id)?;
         self.store().remove_session(&session)?;
         Ok(shown)
     }
 
-    /// Records a reap and starts it. A dry run changes nothing, so it is not recorded.
+    /// Records a reap and starts it. A dry run changes nothing, so it is not
+    /// recorded. Who asks again for what waits makes the next attempt come now.
     fn begin(self: &Arc<Service>, job: Job) -> Result<Outcome, ServiceError> {
         if self.is_stopping() {
             return Err(ServiceError::ShuttingDown);
         }
-        let id = format!(
-            "{}{}",
-            SessionId::random()?,
-            &SessionId::random()?.to_string()[..4]
-        );
+        let request = serde_json::to_string(&job)?;
+        if job.dry_run {
+            return self.start(&new_id()?, job, |_| Ok(()));
+        }
+        if let Some(id) = self.waiting_for(&job)? {
+            let waiting = id.clone();
+            return self.start(&id, job, move |service| {
+                service.store().resume_reap(&waiting, &request)
+            });
+        }
         let new = NewReap {
-            id: id.clone(),
-            request: serde_json::to_string(&job)?,
-            session: Some(job.session),
-            owner_uid: job.uid,
+            id: new_id()?,
+            request,
+            session: job.session(),
+            directory: job.directory(),
+            owner_uid: job.caller().uid,
         };
-        let record = !job.dry_run;
-        self.start(&id, job, move |service| {
-            if record {
-                service.store().begin_reap(&new)
-            } else {
-                Ok(())
-            }
-        })
+        let id = new.id.clone();
+        self.start(&id, job, move |service| service.store().begin_reap(&new))
     }
 
-    /// Starts a reap that an earlier daemon began.
+    /// The reap that waits to do the same.
+    fn waiting_for(&self, job: &Job) -> Result<Option<String>, ServiceError> {
+        let waiting = self.store().waiting_reaps()?;
+        let caller = job.caller();
+        let session = job.session().map(|id| id.to_string());
+        let mut own = 0;
+        for record in waiting {
+            if record.owner_uid != caller.uid {
+                continue;
+            }
+            own += 1;
+            if record.session == session && record.directory == job.directory() {
+                return Ok(Some(record.id));
+            }
+        }
+        if !caller.may_all && own >= MAX_WAITING_OF_UID {
+            let why = format!("{own} reaps of yours wait for another attempt; cancel some");
+            return Err(ServiceError::TooMany(why));
+        }
+        Ok(None)
+    }
+
+    /// Goes on with a reap that waits, or that an earlier daemon began.
     pub(super) fn resume(self: &Arc<Service>, record: &ReapRecord) -> Result<(), ServiceError> {
         let job: Job = serde_json::from_str(&record.request)?;
-        if self.tracking().sessions().get(job.session).is_none() {
-            let error = "the daemon was restarted meanwhile; ask again";
-            return Ok(self.store().finish_reap(&record.id, Err(error), &[])?);
+        let gone = job
+            .session()
+            .is_some_and(|session| self.tracking().sessions().get(session).is_none());
+        if gone {
+            lock(&self.reaps).waiting.remove(&record.id);
+            let why = "its session is gone; ask again";
+            return Ok(self.store().give_up_reap(&record.id, why)?);
         }
-        let id = record.id.clone();
+        let (id, request) = (record.id.clone(), record.request.clone());
         // Nobody waits for the outcome; it is in the store.
         self.start(&record.id, job, move |service| {
-            service.store().resume_reap(&id)
+            service.store().resume_reap(&id, &request)
         })
         .map(drop)
     }
 
+    /// Starts a reap once `record` has written that it begins.
     fn start(
         self: &Arc<Service>,
         id: &str,
         job: Job,
-        record: impl FnOnce(&Service) -> Result<(), crate::store::StoreError>,
+        record: impl FnOnce(&Service) -> Result<(), StoreError>,
     ) -> Result<Outcome, ServiceError> {
         let cancel = Cancel::new()?;
         let (tell, outcome) = oneshot::channel();
-        let mut running = lock(&self.running);
-        check_running(&running, &job)?;
+        let mut reaps = lock(&self.reaps);
+        reaps.check(id, &job)?;
         // While the lock is held, so that no two reaps of a session begin.
         record(self)?;
-        if job.ends != Ends::Never && !job.dry_run {
-            self.tracking()
-                .set_state(job.session, SessionState::Closing);
-        }
+        self.mark_closing(&job);
         let entry = Running {
-            session: (!job.dry_run).then_some(job.session),
-            uid: job.uid,
+            session: job.session().filter(|_| !job.dry_run),
+            uid: job.caller().uid,
             cancel: cancel.clone(),
             thread: None,
         };
-        running.insert(id.to_owned(), entry);
+        reaps.running.insert(id.to_owned(), entry);
+        reaps.waiting.remove(id);
         let service = Arc::clone(self);
         let name = id.to_owned();
         let run = move || {
-            let result = service.execute(&name, &job, &cancel);
-            let result = service.conclude(&name, &job, result);
-            lock(&service.running).remove(&name);
+            let result = service.attempt(&name, &job, &cancel);
             // Whoever asked may be gone.
             let _ = tell.send(result);
         };
@@ -255,161 +325,61 @@ impl Service {
             .spawn(run);
         match thread {
             Ok(thread) => {
-                if let Some(entry) = running.get_mut(id) {
+                if let Some(entry) = reaps.running.get_mut(id) {
                     entry.thread = Some(thread);
                 }
                 Ok(outcome)
             }
             Err(error) => {
-                running.remove(id);
-                drop(running);
+                reaps.running.remove(id);
+                drop(reaps);
                 self.store().finish_reap(id, Err(&error.to_string()), &[])?;
                 Err(ServiceError::Thread(error.to_string()))
             }
         }
     }
+}
 
-    fn execute(&self, id: &str, job: &Job, cancel: &Cancel) -> Result<Report, ServiceError> {
-        let proc = Proc::open()?;
-        let caller = Caller {
-            uid: job.uid,
-            process: job.client.map(Into::into),
-            may_all: job.may_all,
-        };
-        let options = Options {
-            grace: Duration::from_millis(job.grace_ms),
-            dry_run: job.dry_run,
-            client: caller.process.into_iter().collect(),
-            reap_id: Some(id.to_owned()),
-            ..Options::default()
-        };
-        let protected = Protected::new(&proc, &options.client)?;
-        let target = SessionTarget::new(Arc::clone(&self.tracking), job.session, protected)?;
-        let excluded = if job.exclude_root {
-            self.roots(job.session)
-        } else {
-            HashSet::new()
-        };
-        let mut target = Restricted::new(target, &proc, caller, excluded, job.process);
-        Ok(reap(&mut target, &proc, &options, cancel))
+impl Reaps {
+    /// The reap of a session that is under way.
+    fn of_session(&self, session: SessionId) -> Option<&str> {
+        let busy = |running: &Running| running.session == Some(session);
+        let found = self.running.iter().find(|(_, running)| busy(running));
+        found.map(|(id, _)| id.as_str())
     }
 
-    fn roots(&self, session: SessionId) -> HashSet<ProcessId> {
-        let tracking = self.tracking();
-        let session = tracking.sessions().get(session);
-        session
-            .map(|session| session.roots.iter().copied().collect())
-            .unwrap_or_default()
-    }
-
-    /// Records the outcome. A session whose members are dead, as far as is
-    /// known, is over, and so are those inside it: they were reaped with it.
-    fn conclude(
-        &self,
-        id: &str,
-        job: &Job,
-        result: Result<Report, ServiceError>,
-    ) -> Result<Report, ServiceError> {
-        self.tracking().set_state(job.session, SessionState::Open);
-        if self.is_stopping() && !job.dry_run {
-            // The record stays as it is, for the next daemon.
-            return Err(ServiceError::ShuttingDown);
+    /// Whether another one may begin.
+    fn check(&self, id: &str, job: &Job) -> Result<(), ServiceError> {
+        if let Some(session) = job.session().filter(|_| !job.dry_run)
+            && let Some(reap) = self.of_session(session)
+        {
+            return Err(busy(session, reap));
         }
-        let is_dead = |report: &Report| {
-            // What was cancelled leaves somebody alive who was skipped.
-            let nobody_left = report.counts.skipped == 0;
-            nobody_left && matches!(report.verdict, Verdict::Complete | Verdict::Incomplete)
-        };
-        let ends = match job.ends {
-            Ends::Never => false,
-            Ends::Dead => !job.dry_run && result.as_ref().is_ok_and(is_dead),
-            Ends::Over => true,
-        };
-        let closed = if ends {
-            self.forget(job.session)?
-        } else {
-            Vec::new()
-        };
-        if job.dry_run {
-            return result;
+        if self.running.contains_key(id) {
+            return Err(ServiceError::Underway(id.to_owned()));
         }
-        let text = match &result {
-            Ok(report) => {
-                self.metrics.reaped(report);
-                Ok(serde_json::to_string(report)?)
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        let outcome = text.as_deref().map_err(String::as_str);
-        self.store().finish_reap(id, outcome, &closed)?;
-        result
-    }
-
-    /// Ends a session and those inside it, the innermost first.
-    fn forget(&self, session: SessionId) -> Result<Vec<Session>, ServiceError> {
-        let mut tracking = self.tracking();
-        let mut family = tracking.sessions().family(session);
-        family.reverse();
-        Ok(family
-            .into_iter()
-            .map(|id| tracking.close(id))
-            .collect::<Result<_, _>>()?)
+        let caller = job.caller();
+        let own = self
+            .running
+            .values()
+            .filter(|other| other.uid == caller.uid)
+            .count();
+        if self.running.len() >= MAX_RUNNING || (!caller.may_all && own >= MAX_OF_UID) {
+            let why = "too many reaps are under way, try again later";
+            return Err(ServiceError::TooMany(why.to_owned()));
+        }
+        Ok(())
     }
 }
 
-fn job(
-    caller: Caller,
-    session: SessionId,
-    ends: Ends,
-    grace_ms: u64,
-    dry_run: bool,
-) -> Result<Job, ServiceError> {
-    check_grace(grace_ms)?;
-    Ok(Job {
+fn busy(session: SessionId, reap: &str) -> ServiceError {
+    ServiceError::Busy {
         session,
-        ends,
-        process: None,
-        grace_ms,
-        dry_run,
-        exclude_root: false,
-        uid: caller.uid,
-        may_all: caller.may_all,
-        client: caller.process.map(Into::into),
-    })
+        reap: reap.to_owned(),
+    }
 }
 
-fn check_grace(grace_ms: u64) -> Result<(), ServiceError> {
-    if grace_ms > api::MAX_GRACE_MS {
-        let why = format!("grace_ms is at most {} (a day)", api::MAX_GRACE_MS);
-        return Err(ServiceError::BadField(why));
-    }
-    Ok(())
-}
-
-fn check_running(
-    running: &std::collections::HashMap<String, Running>,
-    job: &Job,
-) -> Result<(), ServiceError> {
-    if !job.dry_run {
-        let session = job.session;
-        let busy = running
-            .iter()
-            .find(|(_, other)| other.session == Some(session));
-        if let Some((reap, _)) = busy {
-            return Err(ServiceError::Busy {
-                session,
-                reap: reap.clone(),
-            });
-        }
-    }
-    let own = running
-        .values()
-        .filter(|other| other.uid == job.uid)
-        .count();
-    if running.len() >= MAX_RUNNING || (!job.may_all && own >= MAX_OF_UID) {
-        return Err(ServiceError::TooMany(
-            "too many reaps are under way, try again later".to_owned(),
-        ));
-    }
-    Ok(())
+fn new_id() -> Result<String, ServiceError> {
+    let (one, two) = (SessionId::random()?, SessionId::random()?.to_string());
+    Ok(format!("{one}{}", two.get(..4).unwrap_or_default()))
 }

@@ -1,9 +1,10 @@
 //! What a daemon does first: take over from the one before it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::Service;
 use super::error::ServiceError;
+use super::{Service, lock};
 
 /// What was taken over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,19 +13,28 @@ pub struct Recovered {
     pub sessions: usize,
     /// Reaps that go on.
     pub reaps: usize,
+    /// Reaps that wait for another attempt.
+    pub waiting: usize,
 }
 
 impl Service {
     /// Takes over the sessions of this boot, then goes on with the reaps that
     /// were cut short. Nothing of another boot is in the store.
     pub fn recover(self: &Arc<Service>) -> Result<Recovered, ServiceError> {
-        let (sessions, kept, reaps) = {
+        let (sessions, kept, reaps, waiting) = {
             let store = self.store();
-            (store.sessions()?, store.kept()?, store.unfinished_reaps()?)
+            let (sessions, kept) = (store.sessions()?, store.kept()?);
+            (
+                sessions,
+                kept,
+                store.unfinished_reaps()?,
+                store.waiting_reaps()?,
+            )
         };
         let recovered = Recovered {
             sessions: sessions.len(),
             reaps: reaps.len(),
+            waiting: waiting.len(),
         };
         // Oldest first: a session inside another was opened after it.
         self.tracking().restore(&sessions)?;
@@ -32,11 +42,15 @@ impl Service {
             // Whoever is gone, or left its session, needs no sparing.
             let _ = self.tracking().keep(id);
         }
+        // How long they were to wait is over, or not worth to be told.
+        let now = Instant::now();
+        lock(&self.reaps)
+            .waiting
+            .extend(waiting.into_iter().map(|reap| (reap.id, now)));
         for reap in reaps {
             if let Err(error) = self.resume(&reap) {
                 tracing::error!("cannot go on with reap {}: {error}", reap.id);
-                self.store()
-                    .finish_reap(&reap.id, Err(&error.to_string()), &[])?;
+                self.store().give_up_reap(&reap.id, &error.to_string())?;
             }
         }
         Ok(recovered)

@@ -27,6 +27,9 @@ pub(super) struct Restricted<'a, T> {
     excluded: HashSet<ProcessId>,
     /// What the report names instead of a session that was opened for the reap.
     process: Option<ProcessKey>,
+    /// Of processes of other users the report says how many there are, and no
+    /// more: the caller itself could not find out where they are.
+    hides_others: bool,
     /// Somebody was spared who has the session's tag all the same.
     spares_a_member: bool,
 }
@@ -46,7 +49,29 @@ impl<'a, T: Target> Restricted<'a, T> {
             uid,
             excluded,
             process,
+            hides_others: false,
             spares_a_member: false,
+        }
+    }
+
+    /// Does not tell the caller of other users' processes.
+    pub(super) fn hiding_others(self) -> Restricted<'a, T> {
+        Restricted {
+            hides_others: self.uid.is_some(),
+            ..self
+        }
+    }
+
+    fn hide_others(&self, survey: &mut Survey) {
+        let before = survey.spared.len();
+        survey.spared.retain(|spared| {
+            let uid = self.proc.uid(spared.id.pid).ok().flatten();
+            uid.is_some() && uid == self.uid
+        });
+        let hidden = before - survey.spared.len();
+        if hidden > 0 {
+            let note = format!("{hidden} processes of other users are left alone");
+            survey.notes.push(note);
         }
     }
 
@@ -109,6 +134,9 @@ impl<T: Target> Target for Restricted<'_, T> {
             }
         }
         survey.candidates = candidates;
+        if self.hides_others {
+            self.hide_others(&mut survey);
+        }
         Ok(survey)
     }
 

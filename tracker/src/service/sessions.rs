@@ -56,6 +56,8 @@ impl Service {
             let why = format!("process {} does not run as uid {}", seen.id, caller.uid);
             return Err(ServiceError::Forbidden(why));
         }
+        let workdir = request.workdir.as_ref();
+        let workdir = workdir.map(|path| self.workdir(caller, path)).transpose()?;
         let mut tracking = self.tracking();
         check_limits(tracking.sessions(), caller)?;
         check_around(&mut tracking, caller, &seen)?;
@@ -65,7 +67,7 @@ impl Service {
             root,
             owner_uid: caller.uid,
             keep,
-            workdir: None,
+            workdir,
         })?;
         let session = tracking.sessions().get(id);
         session

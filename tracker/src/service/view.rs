@@ -15,6 +15,10 @@ pub(super) fn session(session: &Session, alive: &HashMap<SessionId, u64>) -> api
         parent: session.parent,
         owner_uid: session.owner_uid,
         keep: session.keep.iter().map(ToString::to_string).collect(),
+        workdir: session
+            .workdir
+            .as_ref()
+            .map(|workdir| workdir.path.as_path().into()),
         opened_ns: session.opened_ns,
         state: session.state,
         alive: alive.get(&session.id).copied().unwrap_or(0),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 pub use error::StoreError;
-pub use history::{Limits, NewReap, ReapRecord, ReapState};
+pub use history::{Limits, NewReap, ReapRecord, ReapState, unix_ms};
 
 /// The durable state. Blocking; share it behind a mutex.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ impl Store {
             transaction.execute("DELETE FROM sessions WHERE boot <> ?1", [&boot])?;
             transaction.execute("DELETE FROM kept WHERE boot <> ?1", [&boot])?;
             transaction.execute(
-                "UPDATE reaps SET state = 'interrupted', error = 'the host was restarted'
-                 WHERE boot <> ?1 AND state = 'running'",
+                "UPDATE reaps SET state = 'interrupted', due_ms = NULL, error = 'the host was restarted'
+                 WHERE boot <> ?1 AND state IN ('running', 'waiting')",
                 [&boot],
             )?;
             Ok(())
@@ -92,8 +92,10 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
     use crate::lineage::SessionId;
-    use crate::process::{Pid, ProcessId, StartTime};
+    use crate::process::{Device, DirId, Pid, ProcessId, StartTime, Workdir};
     use crate::session::{Session, SessionState};
 
     pub(super) fn session(id: u64) -> Session {
@@ -104,10 +106,25 @@ mod tests {
             parent: SessionId::new(77),
             owner_uid: 1000,
             keep: vec!["redis-*".parse().unwrap(), "4@5".parse().unwrap()],
-            workdir: None,
+            workdir: Some(workdir()),
             late: true,
             opened_ns: 9,
             state: SessionState::Open,
+        }
+    }
+
+    fn workdir() -> Workdir {
+        let device = Device { major: 8, minor: 1 };
+        Workdir {
+            path: PathBuf::from(std::ffi::OsStr::from_bytes(b"/w/\xff")),
+            id: DirId {
+                device,
+                inode: u64::MAX,
+                born_ns: Some(-1),
+            },
+            file_system: device,
+            inside: PathBuf::from("/"),
+            owner_uid: 1000,
         }
     }
 
@@ -124,6 +141,7 @@ mod tests {
             id: id.to_owned(),
             request: "{}".to_owned(),
             session: SessionId::new(5),
+            directory: None,
             owner_uid: 1000,
         }
     }
@@ -174,6 +192,41 @@ mod tests {
             store.reap("cut").unwrap().unwrap().state,
             ReapState::Interrupted
         );
+    }
+
+    #[test]
+    fn a_reap_that_waits_keeps_its_report_and_its_place_in_a_full_history() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            reaps: 1,
+            ..Limits::default()
+        };
+        let mut store = Store::open(&dir.path().join("state.db"), "one", limits).unwrap();
+        store.begin_reap(&reap("w")).unwrap();
+        store.postpone_reap("w", 7, Some("{}"), None).unwrap();
+        for id in ["a", "b"] {
+            store.begin_reap(&reap(id)).unwrap();
+            store.finish_reap(id, Ok("{}"), &[]).unwrap();
+        }
+        let waiting = store.waiting_reaps().unwrap();
+        assert_eq!(waiting.len(), 1);
+        assert_eq!(
+            (waiting[0].state, waiting[0].due_ms),
+            (ReapState::Waiting, Some(7))
+        );
+        store.resume_reap("w", "{\"again\":1}").unwrap();
+        let resumed = store.unfinished_reaps().unwrap();
+        assert_eq!((resumed[0].attempts, resumed[0].due_ms), (2, None));
+        assert_eq!(resumed[0].request, "{\"again\":1}");
+        store.postpone_reap("w", 9, None, Some("hangs")).unwrap();
+        store.give_up_reap("w", "enough").unwrap();
+        let given_up = store.reap("w").unwrap().unwrap();
+        assert_eq!(given_up.state, ReapState::Failed);
+        assert_eq!(
+            (given_up.report.as_deref(), given_up.error.as_deref()),
+            (Some("{}"), Some("enough"))
+        );
+        assert!(given_up.finished_ms.is_some() && given_up.due_ms.is_none());
     }
 
     #[test]

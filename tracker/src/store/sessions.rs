@@ -15,11 +15,15 @@ impl Store {
         let boot = self.boot.clone();
         let roots = lines(&session.roots);
         let keep: serde_json::Value = session.keep.iter().map(ToString::to_string).collect();
+        let workdir = session.workdir.as_ref().map(serde_json::to_string);
+        let workdir = workdir
+            .transpose()
+            .map_err(|error| self.row("session", error.to_string()))?;
         self.write("write a session to", |transaction| {
             transaction.execute(
                 "INSERT OR REPLACE INTO sessions
-                 (id, boot, name, roots, parent, owner_uid, keep, late, opened_ns)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                 (id, boot, name, roots, parent, owner_uid, keep, late, opened_ns, workdir)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                 params![
                     session.id.to_string(),
                     boot,
@@ -31,6 +35,7 @@ impl Store {
                     session.late,
                     // Boot time fits in 63 bits for 292 years.
                     i64::try_from(session.opened_ns).unwrap_or(i64::MAX),
+                    workdir,
                 ],
             )?;
             Ok(())
@@ -121,6 +126,7 @@ struct SessionRow {
     keep: String,
     late: bool,
     opened_ns: i64,
+    workdir: Option<String>,
 }
 
 impl SessionRow {
@@ -134,6 +140,7 @@ impl SessionRow {
             keep: row.get("keep")?,
             late: row.get("late")?,
             opened_ns: row.get("opened_ns")?,
+            workdir: row.get("workdir")?,
         })
     }
 
@@ -149,7 +156,12 @@ impl SessionRow {
                 .iter()
                 .map(|rule| parse::<KeepRule>(rule))
                 .collect::<Result<_, _>>()?,
-            workdir: None,
+            workdir: self
+                .workdir
+                .as_deref()
+                .map(serde_json::from_str)
+                .transpose()
+                .map_err(|error| error.to_string())?,
             late: self.late,
             opened_ns: u64::try_from(self.opened_ns).map_err(|e| e.to_string())?,
             // A reap that was under way is a record of its own.

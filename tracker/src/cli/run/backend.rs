@@ -9,7 +9,7 @@ use crate::api::{self, ProcessRef};
 use crate::client::{ClientError, blocking, default_socket};
 use crate::embedded::{ReapTarget, Tracker};
 use crate::lineage::SessionId;
-use crate::process::{Cancel, ProcessId};
+use crate::process::{Cancel, ProcessId, Workdir};
 use crate::reap::{Options, Report};
 use crate::session::KeepRule;
 
@@ -25,11 +25,17 @@ pub(super) enum Backend {
 impl Backend {
     /// Opens a session of the daemon's, if there is one that takes it: its
     /// probe runs already, and it knows who created this command.
-    pub(super) fn of_daemon(name: &str, root: ProcessId, keep: &[KeepRule]) -> Option<SessionId> {
+    pub(super) fn of_daemon(
+        name: &str,
+        root: ProcessId,
+        keep: &[KeepRule],
+        workdir: Option<&Workdir>,
+    ) -> Option<SessionId> {
         let request = api::OpenSession {
             name: Some(name.to_owned()),
             pid: ProcessRef::Exact(root),
             keep: keep.iter().map(ToString::to_string).collect(),
+            workdir: workdir.map(|workdir| workdir.path.as_path().into()),
         };
         match client().and_then(|client| client.open_session(&request)) {
             Ok(session) => Some(session.id),

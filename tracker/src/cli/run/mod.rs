@@ -156,10 +156,9 @@ fn track(
     gated: &Gated,
     workdir: Option<&Workdir>,
 ) -> Result<(Backend, SessionId), Failure> {
-    // A directory is swept by this process, which has to know the members.
-    let may_ask = !args.standalone && args.source == SourceChoice::Auto && workdir.is_none();
+    let may_ask = !args.standalone && args.source == SourceChoice::Auto;
     let name = args.session_name();
-    if may_ask && let Some(session) = Backend::of_daemon(&name, gated.id(), &args.keep) {
+    if may_ask && let Some(session) = Backend::of_daemon(&name, gated.id(), &args.keep, workdir) {
         return Ok((Backend::Daemon(session), session));
     }
     let tracker = Tracker::open(args.source, Purpose::Run)?;

@@ -59,6 +59,8 @@ pub(super) async fn tear_down(
             break;
         }
     }
+    // The daemon sweeps the directory of its session by itself.
+    let workdir = workdir.filter(|_| matches!(tracker, Backend::Own(_)));
     match workdir {
         Some(workdir) if teardown.patience != Patience::None => {
             Ok(teardown.sweep(report, session, workdir, options).await)

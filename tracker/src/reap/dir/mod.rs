@@ -98,7 +98,9 @@ impl<'a> DirTarget<'a> {
             left: HashSet::new(),
             interval: INTERVAL,
         };
-        if let Place::Removed(removed) = target.locator.aim().clone() {
+        if let Place::Removed(removed) = target.locator.aim().clone()
+            && !request.recorded
+        {
             let found = target.survey()?;
             // Who may not be looked at is no sign of anything.
             let is_sign = |spared: &Spared| !spared.evidence.is_empty();
@@ -108,6 +110,12 @@ impl<'a> DirTarget<'a> {
             }
         }
         Ok(target)
+    }
+
+    /// Which directory it is. One that was removed, and that a session works
+    /// in, is that session's.
+    pub fn place(&self) -> &Place {
+        self.locator.aim()
     }
 
     /// Whether a process that is there, or perhaps there, may be ended.

@@ -24,6 +24,9 @@ pub struct DirRequest {
     pub live: bool,
     /// Who uses files in it is ended as well.
     pub open_files: bool,
+    /// It was taken note of when it was asked for. When nobody is found there
+    /// any more, then that is the end of it, and no sign of a wrong path.
+    pub recorded: bool,
     /// The session that works in it, when that is over. Its members, and those
     /// of the sessions inside it, are ended, and whoever is nobody's.
     pub session: Option<SessionId>,
@@ -49,6 +52,7 @@ impl DirRequest {
             place,
             live: false,
             open_files: false,
+            recorded: false,
             session: None,
             clients: Vec::new(),
         }
