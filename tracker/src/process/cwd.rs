@@ -66,6 +66,16 @@ impl LinkedPath {
         }
     }
 
+    /// What it can mean: one that seems to be removed may really be called
+    /// `x (deleted)`. Nothing when it is too long.
+    pub fn readings(&self) -> Vec<PathBuf> {
+        match self {
+            LinkedPath::There(path) => vec![path.clone()],
+            LinkedPath::Deleted(path) => vec![path.clone(), self.text().into()],
+            LinkedPath::TooLong => Vec::new(),
+        }
+    }
+
     /// All that the link said.
     pub fn text(&self) -> OsString {
         match self {

@@ -195,9 +195,28 @@ impl Locator {
                 });
             }
         };
-        let Some(path) = path.path() else {
+        let readings = path.readings();
+        if readings.is_empty() {
             return Ok(Lead::UNKNOWN);
-        };
+        }
+        let mut lead = Lead::Away;
+        for reading in &readings {
+            match self.follow_to(proc, pid, reading, workdir)? {
+                Lead::Away => {}
+                there @ Lead::There { named: true, .. } => return Ok(there),
+                there @ Lead::There { .. } => lead = there,
+            }
+        }
+        Ok(lead)
+    }
+
+    fn follow_to(
+        &mut self,
+        proc: &Proc,
+        pid: Pid,
+        path: &Path,
+        workdir: &Workdir,
+    ) -> Result<Lead, ProcError> {
         let state = self.state;
         let Some(mount) = self.table(proc, pid)?.and_then(|table| table.holding(path)) else {
             return Ok(Lead::UNKNOWN);
