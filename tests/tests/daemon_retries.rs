@@ -293,3 +293,40 @@ fn nobody_is_signalled_when_it_cannot_be_recorded() {
     daemon.post("/v1/sessions/job/close", &json!({"grace_ms": 20_000}));
     assert!(!inside.is_alive());
 }
+
+#[test]
+fn no_directory_is_forgotten_at_whatever_moment_the_daemon_is_killed() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    let scene = Scene::new();
+    let mut daemon = Daemon::start(&scene, Source::Ebpf);
+    let outside = Dweller::new(&scene, &scene.dir().join("job"));
+    for (round, micros) in [0, 300, 1000, 3000, 6000, 10_000, 20_000, 50_000]
+        .into_iter()
+        .enumerate()
+    {
+        let job = scene.dir().join(format!("job-{round}"));
+        let inside: Vec<_> = (0..8).map(|_| Dweller::new(&scene, &job)).collect();
+        fs::remove_dir_all(&job).expect("to remove it");
+        let arguments = ["reap", "--grace", "1s", "--dir", text(&job)];
+        let client = daemon.tracker(&arguments).start();
+        std::thread::sleep(std::time::Duration::from_micros(micros));
+        daemon.kill();
+        let answered = client.finish().status.code() == Some(0);
+        daemon = daemon.restart();
+        let list = daemon.get("/v1/reaps");
+        let reaps = list["reaps"].as_array().expect("a list");
+        let recorded = reaps.iter().any(|reap| reap["directory"] == text(&job));
+        assert!(recorded || !answered, "it was answered for: {list}");
+        if !recorded {
+            // Then nobody was signalled either, and the client knows.
+            assert!(inside.iter().all(Dweller::is_alive), "after {micros} us");
+            continue;
+        }
+        until("the end of those inside", || {
+            inside.iter().all(|one| !one.is_alive()).then_some(())
+        });
+    }
+    assert!(outside.is_alive());
+}
