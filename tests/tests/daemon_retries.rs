@@ -2,7 +2,8 @@
 //! signalled, and tried again until nobody is left.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -294,6 +295,21 @@ fn nobody_is_signalled_when_it_cannot_be_recorded() {
     assert!(!inside.is_alive());
 }
 
+/// A request to reap, of which the answer is still to come.
+fn send(daemon: &Daemon<'_>, body: &Value) -> UnixStream {
+    let mut stream = UnixStream::connect(daemon.socket()).expect("a daemon");
+    let body = body.to_string();
+    let head = format!(
+        "POST /v1/reaps HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream
+        .write_all((head + &body).as_bytes())
+        .expect("a request");
+    stream
+}
+
 #[test]
 fn no_directory_is_forgotten_at_whatever_moment_the_daemon_is_killed() {
     if !able(&[Need::Ebpf]) {
@@ -309,18 +325,21 @@ fn no_directory_is_forgotten_at_whatever_moment_the_daemon_is_killed() {
         let job = scene.dir().join(format!("job-{round}"));
         let inside: Vec<_> = (0..8).map(|_| Dweller::new(&scene, &job)).collect();
         fs::remove_dir_all(&job).expect("to remove it");
-        let arguments = ["reap", "--grace", "1s", "--dir", text(&job)];
-        let client = daemon.tracker(&arguments).start();
+        let body = json!({"grace_ms": 1000,
+            "target": {"kind": "directory", "path": text(&job)}});
+        let mut client = send(&daemon, &body);
         std::thread::sleep(std::time::Duration::from_micros(micros));
         daemon.kill();
-        let answered = client.finish().status.code() == Some(0);
+        let mut answer = String::new();
+        let _ = client.read_to_string(&mut answer);
+        let answered = answer.starts_with("HTTP/1.1 200");
         daemon = daemon.restart();
         let list = daemon.get("/v1/reaps");
         let reaps = list["reaps"].as_array().expect("a list");
         let recorded = reaps.iter().any(|reap| reap["directory"] == text(&job));
         assert!(recorded || !answered, "it was answered for: {list}");
         if !recorded {
-            // Then nobody was signalled either, and the client knows.
+            // Then nobody was signalled either.
             assert!(inside.iter().all(Dweller::is_alive), "after {micros} us");
             continue;
         }
@@ -329,4 +348,32 @@ fn no_directory_is_forgotten_at_whatever_moment_the_daemon_is_killed() {
         });
     }
     assert!(outside.is_alive());
+}
+
+#[test]
+fn while_the_daemon_is_down_nobody_is_ended_whose_session_is_not_known() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    let scene = Scene::new();
+    let mut daemon = Daemon::start(&scene, Source::Ebpf);
+    let job = scene.dir().join("job");
+    let inside = Dweller::new(&scene, &job);
+    daemon.open("other", inside.who());
+    daemon.kill();
+    let pid = inside.who().to_string();
+    for target in [["--dir", text(&job)], ["--pid", &pid]] {
+        let ended = daemon
+            .tracker(&["reap", "--grace", "0"])
+            .args(&target)
+            .args(if target[0] == "--dir" {
+                &["--live"]
+            } else {
+                &[]
+            })
+            .finish();
+        let line = ended.assert_code(5).assert_one_line();
+        assert!(line.contains("--standalone"), "{line}");
+    }
+    assert!(inside.is_alive());
 }

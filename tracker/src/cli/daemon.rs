@@ -1,11 +1,17 @@
 //! Talking to the daemon.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use tracker_ebpf::ABI;
 
 use super::exit::{Exit, Failure};
 use crate::api::{ErrorCode, ProcessRef};
-use crate::client::{ClientError, blocking, default_socket};
+use crate::client::{ClientError, DEFAULT_SOCKET, blocking, default_socket};
 use crate::process::{Clock, Pid, Proc, ProcessId, StartTime};
+
+/// Where the daemon of the host keeps its probe.
+pub(super) const PIN_DIR: &str = "/sys/fs/bpf/tracker";
 
 /// Which daemon.
 #[derive(Debug, clap::Args)]
@@ -36,6 +42,26 @@ pub(super) fn failure(error: ClientError) -> Failure {
         }
         _ => error.into(),
     }
+}
+
+/// Whether there is nobody to ask, and nobody's sessions to harm: an error when
+/// a daemon has been there and is down, for whose the processes are is not known
+/// without it.
+pub(super) fn is_without_daemon(error: &ClientError) -> Result<bool, Failure> {
+    let ClientError::NoDaemon { socket, source } = error else {
+        return Ok(false);
+    };
+    let is_usual = socket == Path::new(DEFAULT_SOCKET);
+    let is_pinned = is_usual && Path::new(PIN_DIR).join(format!("v{ABI}")).exists();
+    if source.kind() == ErrorKind::NotFound && !is_pinned {
+        return Ok(true);
+    }
+    let why = format!(
+        "the daemon at {} is down, and whose the processes are is not known without it; \
+         start it again ('tracker serve'), or say --standalone to end them all the same",
+        socket.display()
+    );
+    Err(Failure::new(Exit::REFUSED, anyhow::anyhow!(why)))
 }
 
 /// The process that started this one: the shell that `--self` means.

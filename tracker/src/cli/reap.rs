@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::daemon::{Connect, failure};
+use super::daemon::{Connect, failure, is_without_daemon};
 use super::duration;
 use super::exit::{Exit, Failure};
 use super::output;
@@ -30,8 +30,8 @@ of /proc/PID/stat; with it, a process that got a reused pid is never signalled.
 one that is about to be removed. Look-alike names, other directories that are made or
 mounted at the same path, and processes that leave in time are left alone. With a
 daemon, so are those of other sessions, and the reap is recorded and tried again until
-nobody is left (`tracker reaps`); without one, it is tried once, and nobody knows of
-other sessions.
+nobody is left (`tracker reaps`). On a host that has none, it is tried once, and nobody
+knows of other sessions; while the daemon of a host is down, nothing is done.
 
 Exit status: 0 nothing in the target is alive, 1 error, 2 usage, 3 survivors,
 4 incomplete, 5 refused.
@@ -116,7 +116,7 @@ fn report(args: &Args) -> Result<Report, Failure> {
         Some(pid) if args.standalone => alone(args, &args.tree(pid)),
         pid => match (by_daemon(args, target), pid) {
             (Ok(report), _) => Ok(report),
-            (Err(ClientError::NoDaemon { .. }), Some(pid)) => alone(args, &args.tree(pid)),
+            (Err(error), Some(pid)) if is_without_daemon(&error)? => alone(args, &args.tree(pid)),
             (Err(error), _) => Err(failure(error)),
         },
     }
@@ -131,7 +131,7 @@ fn directory(args: &Args, path: &Path) -> Result<Report, Failure> {
             open_files: args.open_files,
         };
         match by_daemon(args, target) {
-            Err(ClientError::NoDaemon { .. }) => {}
+            Err(error) if is_without_daemon(&error)? => {}
             answer => return answer.map_err(failure),
         }
     }

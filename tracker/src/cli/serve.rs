@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::daemon::PIN_DIR;
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::client::default_socket;
@@ -34,7 +35,7 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t)]
     source: SourceChoice,
     /// Where the kernel probe is kept, on a bpffs, so that it goes on without a daemon
-    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/tracker")]
+    #[arg(long, value_name = "DIR", default_value = PIN_DIR)]
     pin_dir: PathBuf,
     /// Let Prometheus read /metrics here, too: an IP address and a port. There is no
     /// authentication: whoever can reach it can read it
