@@ -432,6 +432,12 @@ fn who_makes_the_directory_again_is_gone_when_the_session_is() {
     close(&daemon, "job").assert_complete();
     fs::remove_dir_all(&job).expect("nobody writes into it any more");
     assert!(!job.exists());
+    // Who makes sure afterwards is told that nobody is left, and not that there
+    // never was such a directory.
+    reap_dir(&daemon, &job)
+        .assert_code(0)
+        .printed_report()
+        .assert_complete();
 }
 
 #[test]

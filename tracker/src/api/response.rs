@@ -81,7 +81,7 @@ pub struct Reap {
     pub state: ReapState,
     /// The session that it ends, if it is one.
     pub session: Option<String>,
-    /// The directory that it is about, escaped, if it is one.
+    /// The directory that it is about, or that its session works in, escaped.
     #[serde(default)]
     pub directory: Option<String>,
     /// The uid that asked for it.

@@ -88,10 +88,11 @@ fn list(args: &Args) -> Result<Exit, Failure> {
 
 /// "6f2b9c01d4e7a3b0  waiting  3m ago  directory /w/job-7, attempt 3, next in 4s".
 fn line(reap: &Reap, now_ms: i64) -> String {
-    let what = match (&reap.directory, &reap.session) {
-        // Escaped by the daemon.
-        (Some(directory), _) => format!("directory {directory}"),
-        (None, Some(session)) => format!("session {}", escape(session.as_bytes())),
+    // Escaped by the daemon.
+    let what = match (&reap.session, &reap.directory) {
+        (Some(session), Some(directory)) => format!("session {session} in {directory}"),
+        (Some(session), None) => format!("session {session}"),
+        (None, Some(directory)) => format!("directory {directory}"),
         (None, None) => "a process".to_owned(),
     };
     let mut line = format!(

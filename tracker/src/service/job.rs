@@ -1,6 +1,7 @@
 //! What a reap is to do, in the form that is stored: a later daemon goes on
 //! with it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -105,7 +106,7 @@ impl Job {
     pub(super) fn directory(&self) -> Option<String> {
         match &self.aim {
             Aim::Session(_) => None,
-            Aim::Directory(aim) => Some(escape(aim.place.path().as_os_str().as_encoded_bytes())),
+            Aim::Directory(aim) => Some(shown(aim.place.path())),
         }
     }
 
@@ -116,6 +117,11 @@ impl Job {
             _ => None,
         }
     }
+}
+
+/// A path as reports and the store have it.
+pub(super) fn shown(path: &Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes())
 }
 
 pub(super) fn check_grace(grace_ms: u64) -> Result<(), ServiceError> {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::caller::Caller;
 use super::error::ServiceError;
-use super::job::{Aim, DirAim, Ends, Job, SessionAim, check_grace};
+use super::job::{Aim, DirAim, Ends, Job, SessionAim, check_grace, shown};
 use super::places::not_theirs;
 use super::retry::Waiting;
 use super::sessions::find;
@@ -152,6 +152,10 @@ impl Service {
         request.live = live;
         request.open_files = open_files;
         request.clients = caller.process.into_iter().collect();
+        if let Place::Removed(removed) = &request.place {
+            // Else a path that nobody is in could be any.
+            request.recorded = self.store().knows_directory(&shown(&removed.path))?;
+        }
         let protected = Protected::new(&self.proc, &request.clients)?;
         let tracking = Arc::clone(&self.tracking);
         let looked = DirTarget::new(&self.proc, tracking, &request, protected);
@@ -243,11 +247,18 @@ impl Service {
             id: new_id()?,
             request,
             session: job.session(),
-            directory: job.directory(),
+            directory: job.directory().or_else(|| self.directory_of(&job)),
             owner_uid: job.caller().uid,
         };
         let id = new.id.clone();
         self.start(&id, job, move |service| service.store().begin_reap(&new))
+    }
+
+    /// Where the session of a job works.
+    fn directory_of(&self, job: &Job) -> Option<String> {
+        let tracking = self.tracking();
+        let session = tracking.sessions().get(job.session()?)?;
+        session.workdir.as_ref().map(|workdir| shown(&workdir.path))
     }
 
     /// The reap that waits to do the same.
@@ -261,7 +272,11 @@ impl Service {
                 continue;
             }
             own += 1;
-            if record.session == session && record.directory == job.directory() {
+            let same = match &session {
+                Some(_) => record.session == session,
+                None => record.session.is_none() && record.directory == job.directory(),
+            };
+            if same {
                 return Ok(Some(record.id));
             }
         }

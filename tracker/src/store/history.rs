@@ -37,7 +37,7 @@ pub struct NewReap {
     pub request: String,
     /// The session that it ends, if it is one.
     pub session: Option<SessionId>,
-    /// The directory that it is about, escaped, if it is one.
+    /// The directory that it is about, or that its session works in, escaped.
     pub directory: Option<String>,
     /// Who asked for it.
     pub owner_uid: u32,
@@ -54,7 +54,7 @@ pub struct ReapRecord {
     pub request: String,
     /// The session that it ends, if it is one.
     pub session: Option<String>,
-    /// The directory that it is about, escaped, if it is one.
+    /// The directory that it is about, or that its session works in, escaped.
     pub directory: Option<String>,
     /// Who asked for it.
     pub owner_uid: u32,
@@ -196,6 +196,14 @@ impl Store {
         self.read("read a reap of", |db| {
             db.query_row("SELECT * FROM reaps WHERE id = ?1", [id], read)
                 .optional()
+        })
+    }
+
+    /// Whether a reap of this directory, escaped, is remembered.
+    pub fn knows_directory(&self, directory: &str) -> Result<bool, StoreError> {
+        self.read("look up a directory in", |db| {
+            db.prepare("SELECT 1 FROM reaps WHERE directory = ?1 LIMIT 1")?
+                .exists([directory])
         })
     }
 
