@@ -2,9 +2,13 @@
 //! force than that needs.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use rustix::process::Signal;
-use tracker_tests::{GlobalLock, Need, Scene, Source, on_all_sources, raw, victim_binary};
+use tracker_tests::{
+    Canary, Daemon, GlobalLock, Need, Scene, Shell, Source, able, on_all_sources, raw, until,
+    victim_binary,
+};
 
 /// Orphans are waited for by somebody who is quick at it: pid 1 need not be.
 fn foster() -> [&'static str; 2] {
@@ -147,6 +151,65 @@ on_all_sources!(a_fork_bomb, |source| {
     let ended = tracker.through(&foster()).finish();
     ended.assert_ended(&mut scene, source, &[]);
 });
+
+#[test]
+fn all_of_them_at_once_while_others_go_on() {
+    if able(&[Need::Ebpf]) {
+        all_at_once(Source::Ebpf);
+        all_at_once(Source::Daemon);
+    }
+}
+
+/// Snapshots are not taken as fast as that.
+fn all_at_once(source: Source) {
+    let _lock = GlobalLock::take();
+    let mut scene = Scene::on(source);
+    let bystander = Canary::new();
+    // It works on: the machine can be used meanwhile.
+    let working =
+        Canary::from_command(Command::new("sh").args(["-c", "while :; do /bin/true; done"]));
+    let script = "\"$V\" fork-bomb 8; \"$V\" hopper 1000; \"$V\" supervisor
+                  i=0; while [ $i -lt 20 ]; do \"$V\" pair; i=$((i+1)); done";
+    let tracker = scene.run(source, "--grace 200ms").sh(script);
+    let ended = tracker.through(&foster()).finish();
+    let report = ended.assert_ended(&mut scene, source, &["supervisor"]);
+    assert!(report.processes().len() >= 8 + 1 + 2 + 40, "{report}");
+    bystander.assert_lives();
+    working.assert_lives();
+    for other in [&bystander, &working] {
+        assert!(!report.mentions(other.who()), "{report}");
+    }
+}
+
+#[test]
+fn who_asked_for_it_and_its_children_may_fork_when_it_is_over() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene, Source::Ebpf);
+    let mut shell = Shell::new(&scene);
+    daemon.open("job", shell.who());
+    // Members until the end: the session stays open.
+    shell.tell(&format!(
+        "\"$V\" stubborn
+         TRACKER_SOCKET={} {} reap --session job --grace 0 >reaped 2>&1; echo $? >status
+         sh -c '(:); (:); exit 42'; echo $? >after",
+        daemon.socket().display(),
+        tracker_tests::tracker_binary().display()
+    ));
+    let read = |name| std::fs::read_to_string(scene.dir().join(name)).unwrap_or_default();
+    until("an answer of its child", || {
+        read("after").ends_with('\n').then_some(())
+    });
+    assert_eq!(
+        (read("status"), read("after")),
+        ("0\n".into(), "42\n".into()),
+        "{}",
+        read("reaped")
+    );
+    assert!(!scene.who("stubborn").is_alive());
+}
 
 on_all_sources!(loops_that_create_and_wait_for_processes, |source| {
     let mut scene = Scene::on(source);

@@ -5,14 +5,16 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
-use tracker_ebpf::{ForkRecord, Header, Process, TAG_EXEMPT, TAG_NONE, counter, kind};
+use tracker_ebpf::{
+    ForkRecord, Header, PROCESS_CONDEMNED, Process, TAG_EXEMPT, TAG_NONE, counter, kind,
+};
 
 use crate::maps::{self, CONDEMNED, SHIELDED, count};
 use crate::ring::{self, Wake};
 use crate::settings::track_all;
 use crate::task::{Struct, Task};
 
-const SIGKILL: u32 = 9;
+pub(crate) const SIGKILL: u32 = 9;
 
 /// `TP_PROTO(struct task_struct *parent, struct task_struct *child)`. The first
 /// one is whoever called `clone`, whatever it asked the child's parent to be.
@@ -38,17 +40,21 @@ fn created(creator: Task, child: Task) {
         return;
     }
     let start_ns = child.start_ns();
+    let condemned = is_condemned(tag);
+    let killed = condemned && !is_shielded(creator_pid, creator_start_ns);
     let process = Process {
         start_ns,
         creator_start_ns,
         tag,
         creator_pid,
-        flags: 0,
+        flags: if killed { PROCESS_CONDEMNED } else { 0 },
     };
     if !maps::put(pid, &process) {
         maps::lose_member(tag);
     }
-    let condemned = tag != TAG_NONE && condemn(tag, creator_pid, creator_start_ns);
+    if killed {
+        kill();
+    }
     let wake = if condemned || ring::eager(tag) {
         Wake::Now
     } else {
@@ -74,29 +80,33 @@ fn created(creator: Task, child: Task) {
 }
 
 /// Answers a fork by a member of a condemned session with SIGKILL, so that a
-/// fork bomb dies of forking. Answers whether the session is condemned.
+/// fork bomb dies of forking.
 #[inline(always)]
-fn condemn(tag: u64, creator_pid: u32, creator_start_ns: u64) -> bool {
-    if tag & TAG_EXEMPT != 0 {
-        return false;
-    }
-    let Some(until_ns) = CONDEMNED.get_ptr(tag) else {
-        return false;
-    };
-    // SAFETY: a valid pointer to a map value; a helper without arguments.
-    if unsafe { *until_ns <= bpf_ktime_get_boot_ns() } {
-        return false;
-    }
-    if let Some(start_ns) = SHIELDED.get_ptr(creator_pid)
-        // SAFETY: a valid pointer to a map value.
-        && unsafe { *start_ns } == creator_start_ns
-    {
-        return true;
-    }
+fn kill() {
     count(counter::CONDEMNED_FORK);
     // To the whole group of the current thread, which is the creator. Pid 1 and
     // kernel threads are refused by the kernel.
     // SAFETY: a helper that takes a number.
     unsafe { bpf_send_signal(SIGKILL) };
-    true
+}
+
+/// Whether the members of this tag are killed when they fork.
+#[inline(always)]
+pub(crate) fn is_condemned(tag: u64) -> bool {
+    if tag == TAG_NONE || tag & TAG_EXEMPT != 0 {
+        return false;
+    }
+    // SAFETY: a valid pointer to a map value; a helper without arguments.
+    CONDEMNED
+        .get_ptr(tag)
+        .is_some_and(|until_ns| unsafe { *until_ns > bpf_ktime_get_boot_ns() })
+}
+
+/// Whether a process is exempt from what its session is condemned to.
+#[inline(always)]
+pub(crate) fn is_shielded(pid: u32, start_ns: u64) -> bool {
+    // SAFETY: a valid pointer to a map value.
+    SHIELDED
+        .get_ptr(pid)
+        .is_some_and(|shielded| unsafe { *shielded } == start_ns)
 }

@@ -26,6 +26,8 @@ pub const PROCESS_EXITING: u32 = 1;
 /// The entry was written by user space for a process that was there before
 /// the probe.
 pub const PROCESS_SEEDED: u32 = 1 << 1;
+/// It was created by a member of a condemned session, which was killed for that.
+pub const PROCESS_CONDEMNED: u32 = 1 << 2;
 
 /// A live process, keyed by its thread group id in the `PROCESSES` map.
 #[repr(C)]

@@ -21,6 +21,7 @@ mod exit;
 mod fork;
 mod free;
 mod maps;
+mod newborn;
 mod ring;
 mod settings;
 mod task;

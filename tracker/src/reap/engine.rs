@@ -99,6 +99,8 @@ pub(super) struct Engine<'a> {
     pub(super) signal: Option<Signal>,
     pub(super) looks: Looks,
     condemned: bool,
+    /// Condemned once more.
+    insisted: bool,
 }
 
 /// How a phase ended.
@@ -138,6 +140,7 @@ impl<'a> Engine<'a> {
             signal: None,
             looks: Looks::none(),
             condemned: false,
+            insisted: false,
         })
     }
 
@@ -187,6 +190,12 @@ impl<'a> Engine<'a> {
             if self.is_look_due() {
                 let look = self.look();
                 self.strike(signal);
+                // A signal from here comes too late for a process that forks and
+                // exits at once, and so does the next one.
+                if self.condemned && !self.insisted && look == Look::Found {
+                    self.insisted = true;
+                    self.condemn();
+                }
                 if self.findings.book.alive_count() == 0 {
                     if look == Look::Quiet || self.looks.failed >= LOOK_TRIES {
                         return Ended::Over;

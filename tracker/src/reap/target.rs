@@ -86,7 +86,8 @@ pub trait Target {
 
     /// Marks the target's members so that the kernel kills whoever of them
     /// forks, until [`Target::absolve`] and at the latest until `until_ns`
-    /// (`CLOCK_BOOTTIME`). Called in the SIGKILL phase only.
+    /// (`CLOCK_BOOTTIME`). Called in the SIGKILL phase only, and once more in it
+    /// when they go on forking.
     fn condemn(&mut self, until_ns: u64) -> Result<(), TargetError>;
 
     /// Ends [`Target::condemn`]. Called on every way out.

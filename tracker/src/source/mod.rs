@@ -111,8 +111,9 @@ pub trait Source: Send + std::fmt::Debug {
 
     /// Makes the kernel answer a fork of a member of `sessions` with SIGKILL
     /// until [`Source::absolve`], and at the latest until `until_ns`
-    /// (`CLOCK_BOOTTIME`), should the caller die. A source that cannot do so
-    /// does nothing.
+    /// (`CLOCK_BOOTTIME`), should the caller die. Called again when members go
+    /// on forking: the source then also kills what they create, at a cost to
+    /// everybody. A source that cannot do so does nothing.
     fn condemn(&mut self, sessions: &[SessionId], until_ns: u64) -> Result<(), SourceError>;
 
     /// Ends [`Source::condemn`] and [`Source::shield`].
@@ -191,6 +192,9 @@ pub enum SourceError {
     /// The task iterator could not be read.
     #[error("cannot walk the kernel's tasks: {0}")]
     Census(#[source] std::io::Error),
+    /// A program of the probe could not be attached.
+    #[error("cannot attach to the end of system calls: {0}")]
+    Attach(#[source] std::io::Error),
     /// The calling process could not be made a child subreaper.
     #[error("prctl(PR_SET_CHILD_SUBREAPER): {0}")]
     Subreaper(#[source] std::io::Error),
@@ -207,7 +211,9 @@ impl SourceError {
     pub fn is_out_of_descriptors(&self) -> bool {
         match self {
             SourceError::Proc(error) => error.is_out_of_descriptors(),
-            SourceError::Map { source, .. } | SourceError::Census(source) => {
+            SourceError::Map { source, .. }
+            | SourceError::Census(source)
+            | SourceError::Attach(source) => {
                 let errno = rustix::io::Errno::from_io_error(source);
                 matches!(
                     errno,

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use tracker::lineage::{SessionId, Tag};
 use tracker::process::now_boot_ns;
 use tracker::source::Source;
+use tracker::source::ebpf::EbpfSource;
 use tracker_tests::Scene;
 
 use super::{Gate, id, probe};
@@ -96,4 +97,32 @@ fn who_is_shielded_may_fork_until_absolution_and_its_children_may_not() {
     source.absolve(&[session]).unwrap();
     source.condemn(&[session], until_ns).unwrap();
     assert_eq!(gate.finish().signal(), Some(SIGKILL));
+}
+
+#[test]
+fn a_child_does_not_run_when_its_session_is_condemned_again() {
+    let Some(mut source) = probe() else { return };
+    let until_ns = now_boot_ns() + HOUR_NS;
+    let is_born = |source: &mut EbpfSource, times: u32| {
+        let mut scene = Scene::new();
+        let mut gate = Gate::script(&scene, "(: >born); exit 42");
+        let session = gate.member_of(source);
+        for _ in 0..times {
+            source.condemn(&[session], until_ns).unwrap();
+        }
+        assert_eq!(gate.finish().signal(), Some(SIGKILL));
+        drop(gate);
+        scene.assert_all_dead();
+        let is_born = scene.dir().join("born").exists();
+        // Who belongs to another session is not concerned.
+        let other_scene = Scene::new();
+        let mut other = Gate::script(&other_scene, FORKER);
+        other.member_of(source);
+        assert_eq!(other.finish().code(), Some(42));
+        source.absolve(&[session]).unwrap();
+        is_born
+    };
+    assert!(is_born(&mut source, 1), "nothing kills a child by itself");
+    assert!(!is_born(&mut source, 2));
+    assert!(is_born(&mut source, 1), "nor after absolution");
 }

@@ -106,7 +106,7 @@ impl LoadError {
     pub(super) fn of(call: impl Into<String>, error: &(dyn Error + 'static)) -> LoadError {
         let call = call.into();
         let Some(source) = system_call(error) else {
-            return LoadError::Object(escape(error.to_string().as_bytes()));
+            return LoadError::Object(escape(chain(error).as_bytes()));
         };
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => LoadError::denied(call),
@@ -142,6 +142,18 @@ impl LoadError {
             needs: names.join(" and "),
         })
     }
+}
+
+/// What an error says, and what those below it say.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 /// The error of the system call at the bottom of one of aya's.

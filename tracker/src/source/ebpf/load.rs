@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use aya::programs::links::FdLink;
-use aya::programs::{BtfTracePoint, Iter, ProgramError, ProgramFd};
+use aya::programs::{BtfTracePoint, Iter, ProgramError, ProgramFd, ProgramType};
+use aya::sys::is_program_supported;
 use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 
-use super::error::{LoadError, log_tail};
+use super::error::{LoadError, log_tail, system_call};
 use super::log::{self, Log};
 use super::maps::{Maps, name};
 use super::offsets::{Layout, PATH};
@@ -33,6 +34,9 @@ pub(super) const PROGRAMS: [(&str, &str); 4] = [
 pub(super) const FORK: &str = "tracker_fork";
 /// The iterator.
 pub(super) const CENSUS: &str = "tracker_census";
+
+/// The one that is attached only while a condemned session goes on forking.
+pub(super) const NEWBORN: &str = "tracker_newborn";
 
 /// The most processes that the default capacity covers: 25 MB of kernel memory.
 const MAX_CAPACITY: u32 = 1 << 18;
@@ -124,6 +128,10 @@ pub(super) fn load(
         let program: &mut BtfTracePoint = program(&mut ebpf, name)?;
         verified(name, || program.load(tracepoint, &btf))?;
     }
+    if layout.has_syscall_exit {
+        let newborn: &mut BtfTracePoint = program(&mut ebpf, NEWBORN)?;
+        verified(NEWBORN, || newborn.load("sys_exit", &btf))?;
+    }
     let mut links = Vec::new();
     for (name, tracepoint) in PROGRAMS {
         let program: &mut BtfTracePoint = program(&mut ebpf, name)?;
@@ -150,6 +158,21 @@ pub(super) fn load(
         log,
         fork,
     })
+}
+
+/// Attaches what kills the children of condemned forkers, until the answer is
+/// dropped; nothing where the kernel lacks what it needs.
+pub(super) fn attach_newborn(ebpf: &mut Ebpf) -> Result<Option<FdLink>, std::io::Error> {
+    let failed =
+        |error: ProgramError| system_call(&error).unwrap_or_else(|| std::io::Error::other(error));
+    let program: Option<&mut BtfTracePoint> = ebpf
+        .program_mut(NEWBORN)
+        .and_then(|program| program.try_into().ok());
+    let Some(program) = program.filter(|program| program.fd().is_ok()) else {
+        return Ok(None);
+    };
+    let link = program.attach().map_err(failed)?;
+    Ok(Some(program.take_link(link).map_err(failed)?.into()))
 }
 
 fn create_maps(
@@ -182,7 +205,23 @@ fn create_maps(
         .map_max_entries(name::PROCESSES, options.capacity.max(1))
         .map_max_entries(name::RING, ring_bytes)
         .load(OBJECT)
-        .map_err(|error| LoadError::of("creating the probe's maps", &error))
+        .map_err(|error| {
+            // aya leaves out what it finds the kernel not to support, and
+            // stumbles over that: where no program at all can be loaded, over
+            // the probe's globals.
+            match LoadError::of("creating the probe's maps", &error) {
+                LoadError::Object(_) if !can_load_programs() => LoadError::TooOld {
+                    what: "loading a program that does nothing".to_owned(),
+                    source: std::io::Error::from_raw_os_error(libc::EINVAL),
+                },
+                other => other,
+            }
+        })
+}
+
+/// Whether the kernel takes the simplest of all programs.
+fn can_load_programs() -> bool {
+    is_program_supported(ProgramType::SocketFilter).unwrap_or(false)
 }
 
 fn program<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, LoadError>

@@ -9,8 +9,10 @@ pub(super) const PATH: &str = "/sys/kernel/btf/vmlinux";
 
 const EXIT: &str = "btf_trace_sched_process_exit";
 
+const SYSCALL_EXIT: &str = "btf_trace_sys_exit";
+
 /// The names that are looked for.
-const WANTED: [(Named, &str); 9] = [
+const WANTED: [(Named, &str); 10] = [
     (Named::Struct, "task_struct"),
     (Named::Struct, "signal_struct"),
     (Named::Struct, "mm_struct"),
@@ -20,7 +22,11 @@ const WANTED: [(Named, &str); 9] = [
     (Named::Typedef, EXIT),
     (Named::Typedef, "btf_trace_sched_process_free"),
     (Named::Function, "bpf_iter_task"),
+    (Named::Typedef, SYSCALL_EXIT),
 ];
+
+/// Without these the probe does less, but nothing wrong.
+const OPTIONAL: [&str; 1] = [SYSCALL_EXIT];
 
 /// A field that the probe reads.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +84,8 @@ pub(super) struct Layout {
     pub(super) offsets: Vec<(&'static str, u32)>,
     /// Whether `sched_process_exit` says that the thread group is dead (6.16).
     pub(super) exit_has_group_dead: bool,
+    /// Whether there is a tracepoint at the end of system calls.
+    pub(super) has_syscall_exit: bool,
     /// Type information with nothing but the ids of what is attached to.
     pub(super) reduced: Vec<u8>,
 }
@@ -87,7 +95,7 @@ impl Layout {
     pub(super) fn find(data: &[u8]) -> Result<Layout, LayoutError> {
         let btf = Btf::scan(data, &WANTED)?;
         for (kind, name) in WANTED {
-            if btf.id(kind, name).is_none() {
+            if btf.id(kind, name).is_none() && !OPTIONAL.contains(&name) {
                 return Err(LayoutError::Missing(name.to_owned()));
             }
         }
@@ -103,6 +111,7 @@ impl Layout {
         Ok(Layout {
             offsets,
             exit_has_group_dead: btf.arguments(EXIT)? == Some(2),
+            has_syscall_exit: btf.id(Named::Typedef, SYSCALL_EXIT).is_some(),
             reduced: btf.reduced(),
         })
     }

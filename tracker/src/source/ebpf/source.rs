@@ -4,6 +4,8 @@
 mod kernel_tests;
 mod open;
 mod tagging;
+#[cfg(test)]
+mod verifier_tests;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +22,7 @@ use super::load::{CENSUS, LoadOptions};
 use super::log::Log;
 use super::maps::Maps;
 use super::pins::Pins;
-use super::{adopt, ring};
+use super::{adopt, load, ring};
 use crate::lineage::{Event, SessionId, Snapshot, Tag};
 use crate::process::{Proc, ProcessId, StartTime, now_boot_ns};
 use crate::source::{Adoption, Gap, Member, Members, Source, SourceError, SourceKind};
@@ -45,6 +47,10 @@ pub struct EbpfSource {
     sessions: HashMap<SessionId, Known>,
     /// Who is shielded, to be undone.
     shielded: Vec<u32>,
+    /// Whose members are killed when they fork.
+    condemned: HashSet<SessionId>,
+    /// What kills the children of those before they run, while it is needed.
+    newborn: Option<FdLink>,
     /// Events that did not come through the ring buffer.
     pending: Vec<Event>,
     undecodable: u64,
@@ -259,8 +265,13 @@ impl Source for EbpfSource {
     }
 
     fn condemn(&mut self, sessions: &[SessionId], until_ns: u64) -> Result<(), SourceError> {
+        let mut again = false;
         for session in sessions {
             self.maps.condemn(session.raw(), until_ns)?;
+            again |= !self.condemned.insert(*session);
+        }
+        if again && self.newborn.is_none() {
+            self.newborn = load::attach_newborn(&mut self.ebpf).map_err(SourceError::Attach)?;
         }
         Ok(())
     }
@@ -268,6 +279,10 @@ impl Source for EbpfSource {
     fn absolve(&mut self, sessions: &[SessionId]) -> Result<(), SourceError> {
         for session in sessions {
             self.maps.absolve(session.raw())?;
+            self.condemned.remove(session);
+        }
+        if self.condemned.is_empty() {
+            self.newborn = None;
         }
         for pid in std::mem::take(&mut self.shielded) {
             self.maps.unshield(pid)?;

@@ -1,6 +1,6 @@
 //! How a probe begins, and how it ends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::super::error::LoadError;
@@ -92,6 +92,8 @@ impl EbpfSource {
             options,
             sessions: HashMap::new(),
             shielded: Vec::new(),
+            condemned: HashSet::new(),
+            newborn: None,
             pending: Vec::new(),
             undecodable: 0,
             recorded: Recorded::new(0),
