@@ -182,6 +182,58 @@ pub fn limit_descriptors(command: &mut Command, limit: u64) {
     unsafe { command.pre_exec(apply) };
 }
 
+/// Has the kernel answer `errno` to `bpf(2)` of what `command` starts: to this
+/// command of it (`enum bpf_cmd`), or to all of it.
+pub fn refuse_bpf(command: &mut Command, bpf_command: Option<u32>, errno: i32) {
+    const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+    const IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let is_it = match bpf_command {
+        Some(number) => op(IF_EQUAL, 0, 1, number),
+        None => op(IF_EQUAL, 0, 0, 0),
+    };
+    // Of `struct seccomp_data`: the call's number, and its first argument.
+    let filter = [
+        op(LOAD, 0, 0, 0),
+        op(
+            IF_EQUAL,
+            0,
+            3,
+            u32::try_from(libc::SYS_bpf).expect("a number"),
+        ),
+        op(LOAD, 0, 0, 16),
+        is_it,
+        op(
+            RETURN,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
+        ),
+        op(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let apply = move || {
+        let program = libc::sock_fprog {
+            len: 6,
+            filter: filter.as_ptr().cast_mut(),
+        };
+        // SAFETY: a plain system call; the kernel copies the filter, which the
+        // closure owns, and whose length is as is said.
+        match unsafe {
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            )
+        } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: prctl is async-signal-safe, and nothing is allocated.
+    unsafe { command.pre_exec(apply) };
+}
+
 /// Makes the standard input of what `command` starts its controlling terminal,
 /// in a session of its own.
 pub fn own_terminal(command: &mut Command) {

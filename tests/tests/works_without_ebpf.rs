@@ -1,7 +1,18 @@
 //! Where the kernel probe cannot be had, the reason is named, and snapshots of
 //! `/proc` do what they can.
 
-use tracker_tests::{Need, Scene, Source, Tracker, able};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tracker_tests::{Need, Scene, Source, Tracker, able, raw};
+
+/// `enum bpf_cmd` of `include/uapi/linux/bpf.h`.
+const BPF_MAP_CREATE: u32 = 0;
+const BPF_PROG_LOAD: u32 = 5;
+const BPF_RAW_TRACEPOINT_OPEN: u32 = 17;
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Runs a command that leaves an orphan by `auto` and by `ebpf`, and asks the
 /// doctor, each changed by `degrade`. One of `causes` has to be named.
@@ -44,6 +55,109 @@ fn without_btf() {
     degraded(&|tracker| tracker.through(&words), &["BTF"]);
 }
 
+/// The kernel's description of its types in which one name is another.
+fn btf_without(name: &str) -> Vec<u8> {
+    let mut data = fs::read(BTF).expect("the kernel's BTF");
+    let old = [b"\0", name.as_bytes(), b"\0"].concat();
+    let at = data.windows(old.len()).position(|window| window == old);
+    let at = at.unwrap_or_else(|| panic!("this kernel has no {name}"));
+    data[at + 1] = b'?';
+    data
+}
+
+/// Words that start a command where that is the kernel's description.
+fn with_btf(dir: &Path, data: &[u8]) -> Vec<String> {
+    let file = dir.join("btf");
+    fs::write(&file, data).expect("a file");
+    let script = format!(
+        "mount --bind {} {BTF} && exec \"$0\" \"$@\"",
+        file.display()
+    );
+    ["unshare", "--mount", "sh", "-c", &script]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[test]
+fn where_the_kernel_lacks_what_the_probe_reads() {
+    if !able(&[Need::Ebpf, Need::Program("unshare")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    for (missing, cause) in [
+        ("start_boottime", "no task_struct.start_boottime"),
+        ("live", "no signal_struct.live"),
+        ("bpf_iter_task", "no bpf_iter_task"),
+        (
+            "btf_trace_sched_process_free",
+            "no btf_trace_sched_process_free",
+        ),
+    ] {
+        let words = with_btf(dir.path(), &btf_without(missing));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        degraded(&|tracker| tracker.through(&words), &[cause]);
+    }
+}
+
+#[test]
+fn where_the_kernel_s_types_make_no_sense() {
+    if !able(&[Need::Ebpf, Need::Program("unshare")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let whole = fs::read(BTF).expect("the kernel's BTF");
+    for data in [
+        &whole[..whole.len() / 2],
+        b"",
+        b"no BTF at all, but long enough for a header",
+    ] {
+        let words = with_btf(dir.path(), data);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        degraded(
+            &|tracker| tracker.through(&words),
+            &["BTF is not understood"],
+        );
+    }
+}
+
+#[test]
+fn a_missing_detail_is_a_detail_that_is_missing() {
+    if !able(&[Need::Ebpf, Need::Program("unshare")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let words = with_btf(dir.path(), &btf_without("arg_start"));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut scene = Scene::new();
+    let tracker = scene.run(Source::Auto, "--grace 60s").victim("double-fork");
+    let ended = tracker.through(&words).finish();
+    ended.assert_ended(&mut scene, Source::Ebpf, &["orphan"]);
+}
+
+#[test]
+fn on_a_kernel_without_some_of_bpf() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    for (command, errno, causes) in [
+        // A helper or an instruction that an older kernel does not know.
+        (
+            Some(BPF_PROG_LOAD),
+            libc::EINVAL,
+            &["verifier rejects", "5.14"][..],
+        ),
+        // A kind of map.
+        (Some(BPF_MAP_CREATE), libc::EINVAL, &["5.14"]),
+        (Some(BPF_RAW_TRACEPOINT_OPEN), libc::EINVAL, &["5.14"]),
+        // Without bpf(2), and where it is forbidden, as containers do.
+        (None, libc::ENOSYS, &["5.14"]),
+        (None, libc::EPERM, &["seccomp"]),
+    ] {
+        let refuse = |started: &mut Command| raw::refuse_bpf(started, command, errno);
+        degraded(&|tracker| tracker.with(refuse), causes);
+    }
+}
+
 #[test]
 fn without_the_capabilities() {
     if !able(&[Need::Ebpf, Need::Program("setpriv")]) {
@@ -69,6 +183,18 @@ fn below_a_pid_namespace() {
     }
     let words = ["unshare", "--pid", "--fork", "--mount-proc"];
     degraded(&|tracker| tracker.through(&words), &["pid namespace"]);
+}
+
+/// That cannot be undone, so it is only seen where a machine is made for it:
+/// `cargo xtask vm`.
+#[test]
+fn on_a_locked_down_kernel() {
+    let state = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    if !state.contains("[confidentiality]") {
+        eprintln!("NOT RUN HERE: the kernel is not locked down");
+        return;
+    }
+    degraded(&|tracker| tracker, &["locked down"]);
 }
 
 #[test]
