@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tracker_tests::{Cgroup, Daemon, Dweller, Need, Scene, Source, able, until};
+use tracker_tests::{Cgroup, Daemon, Dweller, Need, Running, Scene, Source, able, until};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a name in UTF-8")
@@ -45,8 +45,18 @@ fn await_state(daemon: &Daemon<'_>, state: &str) -> Value {
     })
 }
 
-fn await_file(scene: &Scene, name: &str) {
-    until(name, || scene.dir().join(name).exists().then_some(()));
+/// A reap of a removed directory that is in its grace: who is inside has got
+/// SIGTERM, and waits for SIGKILL.
+fn reap_midway(daemon: &Daemon<'_>, scene: &Scene, grace: &str) -> (Dweller, Running) {
+    let job = scene.dir().join("job");
+    let inside = stubborn(scene, &job);
+    fs::remove_dir_all(&job).expect("to remove it");
+    let arguments = ["reap", "--json", "--grace", grace, "--dir", text(&job)];
+    let client = daemon.tracker(&arguments).start();
+    until("SIGTERM", || {
+        scene.dir().join("termed").exists().then_some(())
+    });
+    (inside, client)
 }
 
 #[test]
@@ -56,12 +66,7 @@ fn a_client_that_goes_away_takes_nothing_with_it() {
     }
     let scene = Scene::new();
     let daemon = Daemon::start(&scene, Source::Ebpf);
-    let job = scene.dir().join("job");
-    let inside = stubborn(&scene, &job);
-    fs::remove_dir_all(&job).expect("to remove it");
-    let arguments = ["reap", "--grace", "2s", "--dir", text(&job)];
-    let client = daemon.tracker(&arguments).start();
-    await_file(&scene, "termed");
+    let (inside, client) = reap_midway(&daemon, &scene, "2s");
     client.who().signal(Signal::KILL);
     client.finish();
     let reap = await_state(&daemon, "done");
@@ -76,12 +81,7 @@ fn a_daemon_that_is_killed_in_between_is_followed_by_one_that_goes_on() {
     }
     let scene = Scene::new();
     let mut daemon = Daemon::start(&scene, Source::Ebpf);
-    let job = scene.dir().join("job");
-    let inside = stubborn(&scene, &job);
-    fs::remove_dir_all(&job).expect("to remove it");
-    let arguments = ["reap", "--grace", "3s", "--dir", text(&job)];
-    let client = daemon.tracker(&arguments).start();
-    await_file(&scene, "termed");
+    let (inside, client) = reap_midway(&daemon, &scene, "3s");
     daemon.kill();
     client.finish().assert_code(1);
     assert!(inside.is_alive());
@@ -89,7 +89,7 @@ fn a_daemon_that_is_killed_in_between_is_followed_by_one_that_goes_on() {
     let reap = await_state(&daemon, "done");
     assert_eq!(
         (&reap["attempts"], &reap["directory"]),
-        (&json!(2), &json!(text(&job)))
+        (&json!(2), &json!(text(&scene.dir().join("job"))))
     );
     assert_eq!(reap["report"]["verdict"], "complete", "{reap}");
     assert!(!inside.is_alive());
@@ -102,12 +102,7 @@ fn a_daemon_that_is_to_end_sends_no_signal_any_more_and_the_next_goes_on() {
     }
     let scene = Scene::new();
     let daemon = Daemon::start(&scene, Source::Ebpf);
-    let job = scene.dir().join("job");
-    let inside = stubborn(&scene, &job);
-    fs::remove_dir_all(&job).expect("to remove it");
-    let arguments = ["reap", "--grace", "3s", "--dir", text(&job)];
-    let client = daemon.tracker(&arguments).start();
-    await_file(&scene, "termed");
+    let (inside, client) = reap_midway(&daemon, &scene, "3s");
     daemon.who().signal(Signal::TERM);
     client.finish().assert_code(1);
     until("its end", || (!daemon.who().is_alive()).then_some(()));
@@ -125,12 +120,7 @@ fn an_attempt_that_is_cancelled_is_made_again() {
     }
     let scene = Scene::new();
     let daemon = Daemon::start(&scene, Source::Ebpf);
-    let job = scene.dir().join("job");
-    let inside = stubborn(&scene, &job);
-    fs::remove_dir_all(&job).expect("to remove it");
-    let arguments = ["reap", "--json", "--grace", "4s", "--dir", text(&job)];
-    let client = daemon.tracker(&arguments).start();
-    await_file(&scene, "termed");
+    let (inside, client) = reap_midway(&daemon, &scene, "4s");
     let id = only_reap(&daemon)["id"].clone();
     let id = id.as_str().expect("an id");
     daemon

@@ -87,15 +87,22 @@ pub trait Target {
     /// Marks the target's members so that the kernel kills whoever of them
     /// forks, until [`Target::absolve`] and at the latest until `until_ns`
     /// (`CLOCK_BOOTTIME`). Called in the SIGKILL phase only, and once more in it
-    /// when they go on forking.
-    fn condemn(&mut self, until_ns: u64) -> Result<(), TargetError>;
+    /// when they go on forking. Nothing, where the kernel does not know them.
+    fn condemn(&mut self, until_ns: u64) -> Result<(), TargetError> {
+        let _ = until_ns;
+        Ok(())
+    }
 
     /// Ends [`Target::condemn`]. Called on every way out.
-    fn absolve(&mut self) -> Result<(), TargetError>;
+    fn absolve(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
 
     /// A descriptor that becomes readable when a member may have been created;
-    /// [`Target::survey`] makes it unreadable again.
-    fn news(&self) -> Option<BorrowedFd<'_>>;
+    /// [`Target::survey`] makes it unreadable again. `None` where nothing tells.
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// How often to look again where [`Target::news`] cannot tell.
     fn look_again(&self) -> Option<Duration>;

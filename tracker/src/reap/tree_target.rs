@@ -2,7 +2,6 @@
 //! what `/proc` shows.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::protect::Protected;
@@ -192,18 +191,6 @@ impl Target for TreeTarget<'_> {
             SpareReason::Inconclusive,
             "it was not found to descend from the target".to_owned(),
         ))
-    }
-
-    fn condemn(&mut self, _until_ns: u64) -> Result<(), TargetError> {
-        Ok(())
-    }
-
-    fn absolve(&mut self) -> Result<(), TargetError> {
-        Ok(())
-    }
-
-    fn news(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     fn look_again(&self) -> Option<Duration> {

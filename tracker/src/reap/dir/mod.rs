@@ -9,7 +9,6 @@ mod probe;
 mod request;
 
 use std::collections::HashSet;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -331,18 +330,6 @@ impl Target for DirTarget<'_> {
         }
         entries.sort_by_key(|entry| entry.pid);
         entries
-    }
-
-    fn condemn(&mut self, _until_ns: u64) -> Result<(), TargetError> {
-        Ok(())
-    }
-
-    fn absolve(&mut self) -> Result<(), TargetError> {
-        Ok(())
-    }
-
-    fn news(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     fn look_again(&self) -> Option<Duration> {
