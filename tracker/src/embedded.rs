@@ -9,7 +9,9 @@ use crate::reap::{
     TreeRequest, TreeTarget, reap,
 };
 use crate::session::{OpenSession, SessionError, Tracking};
-use crate::source::{self, OpenError, PassedOver, Purpose, SourceChoice, SourceError, SourceKind};
+use crate::source::{
+    self, OpenError, PassedOver, Purpose, SourceChoice, SourceError, SourceKind, Standby,
+};
 
 /// Tracks from its creation on, and ends what its sessions own.
 ///
@@ -55,6 +57,19 @@ impl Tracker {
         Ok(Tracker {
             tracking: Arc::new(Mutex::new(tracking)),
             passed_over: opened.passed_over.into(),
+        })
+    }
+
+    /// Takes over the tracking of a child of this process, whose former tracker
+    /// does not answer. The session to open is the one of [`Root::Fresh`] `root`.
+    ///
+    /// [`Root::Fresh`]: crate::session::Root::Fresh
+    pub fn take_over(standby: Standby, root: ProcessId) -> Result<Tracker, TrackerError> {
+        let source = Box::new(standby.take_over(root)?);
+        let tracking = Tracking::new(source, Proc::open()?, Limits::default());
+        Ok(Tracker {
+            tracking: Arc::new(Mutex::new(tracking)),
+            passed_over: Arc::new([]),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The client for programs without an async runtime.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{ClientError, EventStream, Streamed};
 use crate::api;
@@ -18,12 +19,22 @@ impl Client {
     pub fn new(socket: impl Into<PathBuf>) -> Result<Client, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
+            .enable_time()
             .build()
             .map_err(|error| ClientError::Request(error.to_string()))?;
         Ok(Client {
             client: super::Client::new(socket),
             runtime,
         })
+    }
+
+    /// See [`super::Client::with_timeout`].
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Client {
+        Client {
+            client: self.client.with_timeout(timeout),
+            ..self
+        }
     }
 
     /// Where the daemon listens.

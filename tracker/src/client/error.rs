@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::api::ErrorDetail;
 
@@ -18,6 +19,14 @@ pub enum ClientError {
         socket: PathBuf,
         /// What the kernel answered.
         source: io::Error,
+    },
+    /// Somebody listens and does not answer.
+    #[error("the daemon on {} has not answered within {} s; is it stopped?", socket.display(), waited.as_secs())]
+    NoAnswer {
+        /// Where it listens.
+        socket: PathBuf,
+        /// How long it had.
+        waited: Duration,
     },
     /// The daemon said no.
     #[error("{}", .0.message)]

@@ -7,6 +7,7 @@ mod events;
 mod transport;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -50,6 +51,7 @@ pub fn default_socket() -> PathBuf {
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    timeout: Option<Duration>,
 }
 
 impl Client {
@@ -57,6 +59,18 @@ impl Client {
     pub fn new(socket: impl Into<PathBuf>) -> Client {
         Client {
             socket: socket.into(),
+            timeout: None,
+        }
+    }
+
+    /// The same, with a limit to how long each answer may take. A reap is
+    /// answered when it is over. An event stream has to begin in time. Needs a
+    /// runtime with time.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Client {
+        Client {
+            timeout: Some(timeout),
+            ..self
         }
     }
 

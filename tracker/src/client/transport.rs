@@ -16,11 +16,11 @@ use crate::api::ErrorBody;
 
 impl Client {
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        read(self.send(Method::GET, path, Bytes::new()).await?).await
+        self.ask(Method::GET, path, Bytes::new()).await
     }
 
     pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        read(self.send(Method::DELETE, path, Bytes::new()).await?).await
+        self.ask(Method::DELETE, path, Bytes::new()).await
     }
 
     pub(super) async fn post<T: DeserializeOwned>(
@@ -29,16 +29,44 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|e| ClientError::Request(e.to_string()))?;
-        read(self.send(Method::POST, path, body.into()).await?).await
+        self.ask(Method::POST, path, body.into()).await
     }
 
     /// The body of an answer that does not end.
     pub(super) async fn stream(&self, path: &str) -> Result<Incoming, ClientError> {
-        let response = self.send(Method::GET, path, Bytes::new()).await?;
+        let response = self
+            .in_time(self.send(Method::GET, path, Bytes::new()))
+            .await?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
         Err(refusal(response).await)
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        let exchange = async { read(self.send(method, path, body).await?).await };
+        self.in_time(exchange).await
+    }
+
+    async fn in_time<T>(
+        &self,
+        exchange: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let Some(waited) = self.timeout else {
+            return exchange.await;
+        };
+        match tokio::time::timeout(waited, exchange).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ClientError::NoAnswer {
+                socket: self.socket.clone(),
+                waited,
+            }),
+        }
     }
 
     async fn send(

@@ -15,7 +15,7 @@ use crate::lineage::{Event, SessionId, Tag};
 use crate::process::ProcessId;
 
 pub use gap::Gap;
-pub use procfs::ProcfsSource;
+pub use procfs::{ProcfsSource, Standby};
 pub use select::{OpenError, Opened, PassedOver, Purpose, SourceChoice, open, open_pinned};
 
 /// Which source.

@@ -6,6 +6,7 @@
 //! the session that a [subreaper](ProcfsSource::subreaper) runs.
 
 mod scan;
+mod standby;
 mod strays;
 mod subtree;
 
@@ -23,6 +24,8 @@ use std::os::fd::BorrowedFd;
 
 use crate::lineage::{Event, Limits, Lineage, SessionId, Tag};
 use crate::process::{Pid, Proc, ProcessId};
+
+pub use standby::Standby;
 
 use super::{Adoption, Gap, Member, Members, Source, SourceError, SourceKind};
 use subtree::Subtree;
@@ -93,16 +96,20 @@ impl ProcfsSource {
     /// theirs then, so these are left alone, and the gap stays.
     pub fn subreaper() -> Result<ProcfsSource, SourceError> {
         let mut source = ProcfsSource::reading(Proc::open()?);
-        let own = rustix::process::getpid();
-        // The argument is a mere flag.
-        rustix::process::set_child_subreaper(Some(own))
-            .map_err(|errno| SourceError::Subreaper(errno.into()))?;
+        ProcfsSource::become_subreaper()?;
         source.subtree = source
             .proc
             .seen(Pid::own())?
             .map(|seen| Subtree::of(seen.id));
         source.scan()?;
         Ok(source)
+    }
+
+    fn become_subreaper() -> Result<(), SourceError> {
+        let own = rustix::process::getpid();
+        // The argument is a mere flag.
+        rustix::process::set_child_subreaper(Some(own))
+            .map_err(|errno| SourceError::Subreaper(errno.into()))
     }
 
     fn reading(proc: Proc) -> ProcfsSource {
@@ -184,6 +191,15 @@ impl Source for ProcfsSource {
         instead_of: Option<SessionId>,
     ) -> Result<Vec<ProcessId>, SourceError> {
         let Adoption { root, tag, fresh } = adoption;
+        if let Some(subtree) = &mut self.subtree
+            && subtree.inherit(root, tag.session)
+        {
+            // Whoever was seen before the session began was taken for nobody's.
+            self.present.clear();
+            self.chains = Lineage::new(LIMITS);
+            self.look_until_stable()?;
+            return Ok(Vec::new());
+        }
         let seen = self
             .look(root.pid)?
             .filter(|seen| seen.id == root && !seen.stat.is_dead());

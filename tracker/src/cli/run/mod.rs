@@ -1,6 +1,8 @@
 //! `tracker run`: runs a command, and ends what it leaves behind.
 
 mod backend;
+mod closing;
+mod daemon;
 mod forwarding;
 mod jobs;
 mod report;
@@ -26,8 +28,9 @@ use crate::process::launch::{Gated, Inherited, Launch, SignalStream, Signals};
 use crate::process::{Proc, Workdir, escape};
 use crate::reap::{Options, Report, summary};
 use crate::session::{KeepRule, OpenSession, Root};
-use crate::source::{Purpose, SourceChoice};
+use crate::source::{Purpose, SourceChoice, Standby};
 use backend::Backend;
+use daemon::DaemonSession;
 use report::Destination;
 use status::Ended;
 use supervise::Supervisor;
@@ -131,11 +134,13 @@ fn start(args: &Args) -> Result<Started, Failure> {
     let workdir = args.workdir.as_deref();
     let workdir = workdir.map(|path| Workdir::find(&proc, path)).transpose()?;
     let signals = Signals::take_over()?;
-    // Forked first, when there is nothing yet that it could get a copy of.
+    let may_ask = !args.standalone && args.source == SourceChoice::Auto;
+    let standby = may_ask.then(|| Standby::new(&proc)).transpose()?;
+    // Forked early, when there is nothing yet that it could get a copy of.
     let gated = fork(args, &proc)?;
     raise_open_files();
     let signals = SignalStream::new(signals)?;
-    let (tracker, session) = track(args, &gated, workdir.as_ref())?;
+    let (tracker, session) = track(args, &gated, workdir.as_ref(), standby)?;
     // The one thread for what blocks, and that is the teardown too: it has to be
     // there before the command can use up the pids of a cgroup that it shares
     // with tracker.
@@ -155,11 +160,20 @@ fn track(
     args: &Args,
     gated: &Gated,
     workdir: Option<&Workdir>,
+    standby: Option<Standby>,
 ) -> Result<(Backend, SessionId), Failure> {
-    let may_ask = !args.standalone && args.source == SourceChoice::Auto;
     let name = args.session_name();
-    if may_ask && let Some(session) = Backend::of_daemon(&name, gated.id(), &args.keep, workdir) {
-        return Ok((Backend::Daemon(session), session));
+    if let Some(standby) = standby {
+        let request = daemon::Request {
+            name: name.clone(),
+            root: gated.id(),
+            keep: args.keep.clone(),
+            workdir: workdir.cloned(),
+        };
+        if let Some(session) = DaemonSession::open(request, standby) {
+            let id = session.id();
+            return Ok((Backend::Daemon(session), id));
+        }
     }
     let tracker = Tracker::open(args.source, Purpose::Run)?;
     let session = tracker.open_session(OpenSession {

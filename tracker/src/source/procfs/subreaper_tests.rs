@@ -133,3 +133,28 @@ fn a_user_that_became_root_is_suspected_of_everything() {
     host.events();
     assert_eq!(host.source.subtree.as_ref().unwrap().user, None);
 }
+
+#[test]
+fn a_session_is_taken_over_whose_root_is_dead() {
+    let mut host = Host::subreaper(None, || false);
+    host.put(id(90, 3), 10, "job of the shell");
+    host.put(id(105, 8), 10, "orphan");
+    host.put(id(106, 8), 105, "its child");
+    let take_over = |host: &mut Host, outsiders| {
+        let heritage = super::subtree::Heritage {
+            root: id(100, 5),
+            outsiders,
+        };
+        let subtree = host.source.subtree.take().unwrap();
+        host.source.subtree = Some(subtree.with_heritage(heritage));
+        // Tracking takes in what happened before it opens a session.
+        host.events();
+        host.adopt(id(100, 5), member(1), true);
+        host.members(1)
+    };
+    // With a child that is somebody else's, an orphan may be that one's.
+    assert_eq!(take_over(&mut host, vec![id(90, 3)]), []);
+    host.source.release(session(1)).unwrap();
+    host.remove(90);
+    assert_eq!(take_over(&mut host, vec![]), [id(105, 8), id(106, 8)]);
+}

@@ -15,10 +15,20 @@ const WALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 pub(super) struct Subtree {
     own: ProcessId,
     covered: Option<Covered>,
+    /// The session that can be taken over, by its root.
+    heritage: Option<Heritage>,
     /// Whose processes could have entered another pid namespace: this user's,
     /// or with `None` anybody's.
     pub(super) user: Option<u32>,
     is_childless: fn() -> bool,
+}
+
+/// A session that another tracker has tracked from its root's first instant on.
+#[derive(Debug)]
+pub(super) struct Heritage {
+    pub(super) root: ProcessId,
+    /// The children that were there before the root.
+    pub(super) outsiders: Vec<ProcessId>,
 }
 
 /// The session that owns the subtree.
@@ -41,6 +51,7 @@ impl Subtree {
         Subtree {
             own,
             covered: None,
+            heritage: None,
             user: (!user.is_root()).then_some(user.as_raw()),
             is_childless,
         }
@@ -52,9 +63,34 @@ impl Subtree {
         Subtree {
             own,
             covered: None,
+            heritage: None,
             user,
             is_childless,
         }
+    }
+
+    /// One with a session that can be taken over.
+    pub(super) fn with_heritage(self, heritage: Heritage) -> Subtree {
+        Subtree {
+            heritage: Some(heritage),
+            ..self
+        }
+    }
+
+    /// Makes `session` own what was there since `root` began, if it is the one
+    /// to take over. Its root may be dead.
+    pub(super) fn inherit(&mut self, root: ProcessId, session: SessionId) -> bool {
+        let Some(heritage) = self.heritage.take_if(|heritage| heritage.root == root) else {
+            return false;
+        };
+        self.covered = Some(Covered {
+            session,
+            root,
+            outsiders: heritage.outsiders,
+            exempt_since: None,
+            doubtful: Vec::new(),
+        });
+        true
     }
 
     /// Whether a session can be covered whose root has this parent.
@@ -120,7 +156,8 @@ impl Subtree {
     }
 }
 
-fn is_childless() -> bool {
+/// Whether the calling process has no children, dead or alive.
+pub(super) fn is_childless() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT | WALL;
     let answer = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::All, options));
     matches!(answer, Err(Errno::CHILD))
