@@ -34,7 +34,7 @@ pub use cgroup::Cgroup;
 pub use daemon::{Answer, Daemon, Shell};
 pub use dweller::Dweller;
 pub use lifeline::Lifeline;
-pub use needs::{Need, able};
+pub use needs::{Need, able, has};
 pub use proc::{Life, Stat, Who};
 pub use programs::{copy_program, tracker_binary, victim_binary};
 pub use report::{Entry, Report};

@@ -37,6 +37,15 @@ pub fn able(needs: &[Need]) -> bool {
     false
 }
 
+/// Whether there is a program that no machine has to have. If not, says so.
+pub fn has(program: &str) -> bool {
+    let is_there = on_path(program);
+    if !is_there {
+        eprintln!("NOT RUN HERE: {program} is not installed");
+    }
+    is_there
+}
+
 impl Need {
     fn check(self) -> Result<(), String> {
         let root = rustix::process::geteuid().is_root();

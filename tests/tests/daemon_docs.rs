@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tracker_tests::{Daemon, Need, Scene, Source, able};
+use tracker_tests::{Daemon, Need, Scene, Source, able, has};
 
 const DOCS: &str = include_str!("../../docs/api.md");
 
@@ -52,6 +52,32 @@ fn the_python_program_ends_what_its_job_left_behind_each_time() {
             );
             assert_eq!(lines.next(), Some("complete"), "{printed}");
         }
+    }
+    scene.assert_all_dead();
+}
+
+#[test]
+fn the_go_program_ends_what_its_job_left_behind() {
+    if !able(&[Need::Ebpf]) || !has("go") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let source = scene.dir().join("job.go");
+    std::fs::write(&source, block("go")).expect("a file");
+    let formatted = scene.command("gofmt").arg("-l").arg(&source).output();
+    let unformatted = formatted.expect("gofmt").stdout;
+    assert_eq!(String::from_utf8_lossy(&unformatted), "");
+    {
+        let daemon = Daemon::start(&scene, Source::Ebpf);
+        let mut go = scene.command("go");
+        // Its library is compiled once, and not into anybody's home.
+        let cache = concat!(env!("CARGO_TARGET_TMPDIR"), "/go");
+        go.arg("run").arg(&source).env("GOCACHE", cache);
+        assert_eq!(run(&daemon, &mut go), "complete\n");
+        let reaps = daemon.get("/v1/reaps");
+        let id = reaps["reaps"][0]["id"].as_str().expect("a reap");
+        let report = &daemon.get(&format!("/v1/reaps/{id}"))["report"];
+        assert_eq!(report["counts"]["terminated"], 1, "{report}");
     }
     scene.assert_all_dead();
 }
