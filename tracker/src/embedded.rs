@@ -1,155 +1,272 @@
 //! tracker inside the calling process, without a daemon.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use crate::lineage::{Limits, SessionId};
-use crate::process::{Cancel, Proc, ProcError, ProcessId};
-use crate::reap::{
-    DirError, DirRequest, DirTarget, Options, Protected, Report, SessionTarget, TreeError,
-    TreeRequest, TreeTarget, reap,
-};
-use crate::session::{OpenSession, SessionError, Tracking};
-use crate::source::{
-    self, OpenError, PassedOver, Purpose, SourceChoice, SourceError, SourceKind, Standby,
-};
+use crate::api::{self, ErrorCode, Streamed};
+use crate::lineage::Limits;
+use crate::process::{Pid, Proc};
+use crate::reap::Report;
+use crate::service::{Caller, Drain, Heard, Outcome, Service, ServiceError, Subscriber};
+use crate::session::Tracking;
+use crate::source::{self, OpenError, PassedOver, Purpose, SourceChoice, SourceKind};
+use crate::store::{self, Store};
 
-/// Tracks from its creation on, and ends what its sessions own.
+/// Tracks all processes of the host from its creation on, and ends what its
+/// sessions own. It takes the requests and gives the answers of
+/// [`client::Client`](crate::client::Client), but what it knows ends with it:
+/// whose sessions are to outlive a program asks the sidecar.
 ///
-/// All methods block, most of them for well under a millisecond; a reap takes
-/// as long as its target. Call them from a thread that may block.
+/// It asks in the name of this process. Root may do all; anybody else may open
+/// sessions for processes of their own. This process and its ancestors are
+/// never ended, and no session can be opened for them.
+///
+/// The methods need a tokio runtime, whose threads for what blocks they use. A
+/// future that is dropped stops nothing.
 ///
 /// ```no_run
-/// use tracker::embedded::{ReapTarget, Tracker};
-/// use tracker::process::Cancel;
-/// use tracker::reap::{Options, TreeRequest};
-/// use tracker::source::{Purpose, SourceChoice};
+/// use std::process::Command;
+/// use tracker::api::{CloseSession, OpenSession, ProcessRef};
+/// use tracker::embedded::Tracker;
+/// use tracker::source::SourceChoice;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let tracker = Tracker::open(SourceChoice::Auto, Purpose::Look)?;
-/// let tree = TreeRequest { pid: "4711".parse()?, start_time: None, exclude_root: false };
-/// let report = tracker.reap(&ReapTarget::Tree(tree), &Options::default(), &Cancel::new()?)?;
-/// println!("{:?}", report.verdict);
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let tracker = Tracker::open(SourceChoice::Auto)?;
+/// let mut job = Command::new("sh").args(["-c", "(setsid sleep 600 &); make test"]).spawn()?;
+/// let open = OpenSession {
+///     name: Some("job 7".to_owned()),
+///     pid: ProcessRef::Pid(job.id().try_into()?),
+///     keep: vec![],
+///     workdir: None,
+/// };
+/// let session = tracker.open_session(&open).await?.id.to_string();
+/// let status = job.wait()?;
+/// let report = tracker.close_session(&session, &CloseSession::default()).await?;
+/// println!("{status}; {:?}", report.verdict);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Tracker {
-    tracking: Arc<Mutex<Tracking>>,
-    passed_over: Arc<[PassedOver]>,
+pub struct Tracker(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    service: Arc<Service>,
+    drain: Option<Drain>,
+    caller: Caller,
+    source: SourceKind,
+    passed_over: Vec<PassedOver>,
 }
 
-/// What to reap.
-#[derive(Clone, Debug)]
-pub enum ReapTarget {
-    /// A session that this tracker opened, with the sessions inside it.
-    Session(SessionId),
-    /// A process and the descendants that a look at `/proc` finds.
-    Tree(TreeRequest),
-    /// Who has its working directory in a directory.
-    Directory(DirRequest),
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.service.shut_down();
+        if let Some(drain) = self.drain.take() {
+            drain.join();
+        }
+    }
 }
 
 impl Tracker {
-    /// Opens a source and begins to track.
-    pub fn open(choice: SourceChoice, purpose: Purpose) -> Result<Tracker, TrackerError> {
-        let opened = source::open(choice, purpose)?;
-        let tracking = Tracking::new(opened.source, Proc::open()?, Limits::default());
-        Ok(Tracker {
-            tracking: Arc::new(Mutex::new(tracking)),
-            passed_over: opened.passed_over.into(),
-        })
-    }
-
-    /// Takes over the tracking of a child of this process, whose former tracker
-    /// does not answer. The session to open is the one of [`Root::Fresh`] `root`.
-    ///
-    /// [`Root::Fresh`]: crate::session::Root::Fresh
-    pub fn take_over(standby: Standby, root: ProcessId) -> Result<Tracker, TrackerError> {
-        let source = Box::new(standby.take_over(root)?);
-        let tracking = Tracking::new(source, Proc::open()?, Limits::default());
-        Ok(Tracker {
-            tracking: Arc::new(Mutex::new(tracking)),
-            passed_over: Arc::new([]),
-        })
+    /// Begins to track. Reads all of `/proc` and may load the kernel probe,
+    /// which takes a moment.
+    pub fn open(choice: SourceChoice) -> Result<Tracker, TrackerError> {
+        let opened = source::open(choice, Purpose::Host)?;
+        let source = opened.source.kind();
+        let proc = Proc::open().map_err(ServiceError::from)?;
+        let own = proc.seen(Pid::own()).map_err(ServiceError::from)?;
+        let uid = rustix::process::geteuid();
+        let tracking = Tracking::new(
+            opened.source,
+            Proc::open().map_err(ServiceError::from)?,
+            Limits::default(),
+        );
+        let store = Store::in_memory(store::Limits::default()).map_err(ServiceError::from)?;
+        let service = Service::new(tracking, store, proc).map_err(ServiceError::from)?;
+        let drain = Drain::start(&service).map_err(ServiceError::from)?;
+        Ok(Tracker(Arc::new(Inner {
+            service,
+            drain: Some(drain),
+            caller: Caller {
+                uid: uid.as_raw(),
+                process: own.map(|seen| seen.id),
+                may_all: uid.is_root(),
+            },
+            source,
+            passed_over: opened.passed_over,
+        })))
     }
 
     /// The source that was taken.
     pub fn source(&self) -> SourceKind {
-        self.lock().source_kind()
+        self.0.source
     }
 
     /// The better sources that were not taken, and why.
     pub fn passed_over(&self) -> &[PassedOver] {
-        &self.passed_over
+        &self.0.passed_over
     }
 
-    /// Opens a session for a process.
-    pub fn open_session(&self, request: OpenSession) -> Result<SessionId, SessionError> {
-        self.lock().open(request)
-    }
-
-    /// Whether a process belongs to a session at this instant. Cheap.
-    pub fn is_member(&self, id: ProcessId) -> Result<bool, SourceError> {
-        Ok(self.lock().tag_of(id)?.is_some())
-    }
-
-    /// Takes in what happened. Call it from time to time: what finds no room
-    /// in the ring buffer is lost for the report.
-    pub fn pump(&self) -> Result<(), SourceError> {
-        self.lock().pump()
-    }
-
-    /// Ends what the target owns. Blocks until the verdict.
-    pub fn reap(
+    /// Opens a session for a process that is running.
+    pub async fn open_session(
         &self,
-        target: &ReapTarget,
-        options: &Options,
-        cancel: &Cancel,
-    ) -> Result<Report, TrackerError> {
-        let proc = Proc::open()?;
-        let protected = Protected::new(&proc, &options.client)?;
-        match target {
-            ReapTarget::Session(id) => {
-                let tracking = Arc::clone(&self.tracking);
-                let mut target = SessionTarget::new(tracking, *id, protected)?;
-                Ok(reap(&mut target, &proc, options, cancel))
-            }
-            ReapTarget::Tree(request) => {
-                let mut target = TreeTarget::new(&proc, request, protected)?;
-                Ok(reap(&mut target, &proc, options, cancel))
-            }
-            ReapTarget::Directory(request) => {
-                let tracking = Arc::clone(&self.tracking);
-                let mut target = DirTarget::new(&proc, tracking, request, protected)?;
-                Ok(reap(&mut target, &proc, options, cancel))
-            }
-        }
+        request: &api::OpenSession,
+    ) -> Result<api::SessionInfo, TrackerError> {
+        let request = request.clone();
+        self.ask(move |service, caller| service.open_session(caller, &request))
+            .await
     }
 
-    fn lock(&self) -> MutexGuard<'_, Tracking> {
-        self.tracking.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The open sessions, oldest first.
+    pub async fn sessions(&self) -> Result<api::SessionList, TrackerError> {
+        self.ask(|service, caller| service.sessions(caller)).await
+    }
+
+    /// One session, by id or name.
+    pub async fn session(&self, session: &str) -> Result<api::SessionInfo, TrackerError> {
+        let session = session.to_owned();
+        self.ask(move |service, caller| service.session(caller, &session))
+            .await
+    }
+
+    /// Ends what a session owns, and the session; answers when it is over.
+    pub async fn close_session(
+        &self,
+        session: &str,
+        request: &api::CloseSession,
+    ) -> Result<Report, TrackerError> {
+        let (session, request) = (session.to_owned(), request.clone());
+        self.outcome(move |service, caller| service.close_session(caller, &session, &request))
+            .await
+    }
+
+    /// Ends a session, and leaves its members alone.
+    pub async fn release_session(&self, session: &str) -> Result<api::SessionInfo, TrackerError> {
+        let session = session.to_owned();
+        self.ask(move |service, caller| service.release_session(caller, &session))
+            .await
+    }
+
+    /// Ends processes; answers when it is over.
+    pub async fn reap(&self, request: &api::ReapRequest) -> Result<Report, TrackerError> {
+        let request = request.clone();
+        self.outcome(move |service, caller| service.reap(caller, &request))
+            .await
+    }
+
+    /// The last reaps, newest first.
+    pub async fn reaps(&self, query: &api::ReapsQuery) -> Result<api::ReapList, TrackerError> {
+        let query = query.clone();
+        self.ask(move |service, caller| service.reaps(caller, &query))
+            .await
+    }
+
+    /// One reap, with its report when it is over.
+    pub async fn one_reap(&self, id: &str) -> Result<api::Reap, TrackerError> {
+        let id = id.to_owned();
+        self.ask(move |service, caller| service.one_reap(caller, &id))
+            .await
+    }
+
+    /// Stops a reap that is under way.
+    pub async fn cancel_reap(&self, id: &str) -> Result<api::Reap, TrackerError> {
+        let id = id.to_owned();
+        self.ask(move |service, caller| service.cancel_reap(caller, &id))
+            .await
+    }
+
+    /// Processes, each with who created it.
+    pub async fn tree(&self, query: &api::TreeQuery) -> Result<api::Tree, TrackerError> {
+        let query = query.clone();
+        self.ask(move |service, caller| service.tree(caller, &query))
+            .await
+    }
+
+    /// The creators of a process up to the root, dead ones too.
+    pub async fn lineage(&self, process: api::ProcessRef) -> Result<api::Lineage, TrackerError> {
+        let process = process.to_string();
+        self.ask(move |service, caller| service.lineage(caller, &process))
+            .await
+    }
+
+    /// Who owns a process, why, and what a reap would do with it.
+    pub async fn why(&self, process: api::ProcessRef) -> Result<api::Why, TrackerError> {
+        let process = process.to_string();
+        self.ask(move |service, caller| service.why(caller, &process))
+            .await
+    }
+
+    /// Spares a process and its descendants in every reap.
+    pub async fn keep(&self, request: &api::Keep) -> Result<api::Process, TrackerError> {
+        let request = request.clone();
+        self.ask(move |service, caller| service.keep(caller, &request))
+            .await
+    }
+
+    /// How the tracking is.
+    pub async fn status(&self) -> Result<api::Status, TrackerError> {
+        self.ask(|service, _| service.status()).await
+    }
+
+    /// What happens to processes from now on.
+    pub async fn events(&self, query: &api::EventsQuery) -> Result<EventStream, TrackerError> {
+        let query = query.clone();
+        let subscriber = self
+            .ask(move |service, caller| service.subscribe(caller, &query))
+            .await?;
+        Ok(EventStream(subscriber))
+    }
+
+    /// Runs what may block where it may.
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<Service>, Caller) -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, TrackerError> {
+        let inner = Arc::clone(&self.0);
+        let answer = tokio::task::spawn_blocking(move || work(&inner.service, inner.caller)).await;
+        Ok(answer.unwrap_or_else(|error| Err(ServiceError::Thread(error.to_string())))?)
+    }
+
+    async fn outcome(
+        &self,
+        begin: impl FnOnce(&Arc<Service>, Caller) -> Result<Outcome, ServiceError> + Send + 'static,
+    ) -> Result<Report, TrackerError> {
+        let outcome = self.ask(begin).await?.await;
+        let ended = |_| ServiceError::Thread("the reap ended without an outcome".to_owned());
+        Ok(outcome.map_err(ended)??)
     }
 }
 
-/// Something that an embedded tracker was asked for failed.
+/// What happens to processes, until it is dropped or the tracker is.
+#[derive(Debug)]
+pub struct EventStream(Subscriber);
+
+impl EventStream {
+    /// The next one; `None` when the tracker is gone.
+    pub async fn next(&mut self) -> Result<Option<Streamed>, TrackerError> {
+        Ok(self.0.next().await.map(|heard| match heard {
+            Heard::Event(event) => Streamed::Event(Box::new((*event).clone())),
+            Heard::Missed(count) => Streamed::Missed(count),
+        }))
+    }
+}
+
+/// A request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TrackerError {
     /// No source could be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A source that was open could not answer.
+    /// What was asked for cannot be done.
     #[error(transparent)]
-    Source(#[from] SourceError),
-    /// A session could not be used.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The process to reap cannot be reaped.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// The directory to reap cannot be reaped.
-    #[error(transparent)]
-    Dir(#[from] DirError),
-    /// `/proc` could not be read.
-    #[error(transparent)]
-    Proc(#[from] ProcError),
+    Request(#[from] ServiceError),
+}
+
+impl TrackerError {
+    /// What kind of thing went wrong, in the words of the API.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            TrackerError::Open(_) => ErrorCode::Unavailable,
+            TrackerError::Request(error) => error.code(),
+        }
+    }
 }

@@ -7,8 +7,12 @@
 //! living ([`lineage`]), and used by a teardown that goes on until nothing is
 //! left ([`reap`]) and says truthfully whether that is proven.
 //!
-//! Dependencies between the modules point one way:
-//! `cli -> embedded -> source, reap -> session -> lineage -> process`.
+//! A program uses it through [`embedded::Tracker`], which tracks by itself, or
+//! [`client::Client`], which asks the sidecar (`tracker serve`): both take the
+//! requests and give the answers of [`api`].
+//!
+//! Dependencies between the modules point one way: `cli -> server, client,
+//! embedded -> service -> store, reap -> session -> source -> lineage -> process`.
 
 pub mod api;
 pub mod cli;
@@ -21,4 +25,5 @@ pub mod server;
 pub mod service;
 pub mod session;
 pub mod source;
+pub mod standalone;
 pub mod store;

@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("reap", &["session", "source", "lineage", "process"]),
     ("store", &["session", "lineage", "process"]),
     (
-        "embedded",
+        "standalone",
         &["reap", "session", "source", "lineage", "process"],
     ),
     (
@@ -27,20 +27,25 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "service",
         &[
-            "api", "embedded", "store", "reap", "session", "source", "lineage", "process",
+            "api", "store", "reap", "session", "source", "lineage", "process",
+        ],
+    ),
+    (
+        "embedded",
+        &[
+            "service", "api", "store", "reap", "session", "source", "lineage", "process",
         ],
     ),
     (
         "client",
         &[
-            "api", "embedded", "store", "reap", "session", "source", "lineage", "process",
+            "api", "store", "reap", "session", "source", "lineage", "process",
         ],
     ),
     (
         "server",
         &[
-            "service", "api", "embedded", "store", "reap", "session", "source", "lineage",
-            "process",
+            "service", "api", "store", "reap", "session", "source", "lineage", "process",
         ],
     ),
 ];

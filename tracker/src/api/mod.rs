@@ -15,5 +15,5 @@ pub use request::{
 };
 pub use response::{
     Ancestor, Event, EventKind, Exit, Lineage, Process, ProcessKey, Reap, ReapList, SessionInfo,
-    SessionList, Status, Tree, Verdict, Why,
+    SessionList, Status, Streamed, Tree, Verdict, Why,
 };

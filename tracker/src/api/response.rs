@@ -293,3 +293,12 @@ pub struct Status {
     /// What the kernel probe counted; null for another source.
     pub kernel: Option<Counters>,
 }
+
+/// One thing that a stream of events tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Streamed {
+    /// Something happened to a process.
+    Event(Box<Event>),
+    /// The reader was too slow for so many events.
+    Missed(u64),
+}

@@ -11,10 +11,10 @@ use super::output;
 use super::process_arg::ProcessArg;
 use crate::api;
 use crate::client::ClientError;
-use crate::embedded::{ReapTarget, Tracker, TrackerError};
 use crate::process::{Cancel, Proc};
 use crate::reap::{DirError, DirRequest, Options, Report, TreeRequest, summary};
 use crate::source::{Purpose, SourceChoice};
+use crate::standalone::{ReapTarget, Standalone, StandaloneError};
 
 /// Ends a process and its descendants, what a session owns, or whoever works in
 /// a directory.
@@ -162,7 +162,7 @@ impl Args {
 }
 
 fn alone(args: &Args, target: &ReapTarget) -> Result<Report, Failure> {
-    let tracker = Tracker::open(SourceChoice::Procfs, Purpose::Look)?;
+    let tracker = Standalone::open(SourceChoice::Procfs, Purpose::Look)?;
     let options = Options {
         grace: args.grace,
         dry_run: args.dry_run,
@@ -170,10 +170,10 @@ fn alone(args: &Args, target: &ReapTarget) -> Result<Report, Failure> {
     };
     match tracker.reap(target, &options, &Cancel::new()?) {
         Ok(report) => Ok(report),
-        Err(TrackerError::Tree(error)) if error.is_refusal() => {
+        Err(StandaloneError::Tree(error)) if error.is_refusal() => {
             Err(Failure::new(Exit::REFUSED, error))
         }
-        Err(TrackerError::Dir(error)) => Err(dir_failure(error)),
+        Err(StandaloneError::Dir(error)) => Err(dir_failure(error)),
         Err(error) => Err(error.into()),
     }
 }

@@ -4,7 +4,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::error::ClientError;
-use crate::api;
+use crate::api::Streamed;
 
 /// A longer line is not the daemon's.
 const MAX_LINE: usize = 1 << 20;
@@ -14,15 +14,6 @@ const MAX_LINE: usize = 1 << 20;
 pub struct EventStream {
     body: Incoming,
     parser: Parser,
-}
-
-/// One thing that the stream tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Streamed {
-    /// Something happened to a process.
-    Event(Box<api::Event>),
-    /// The reader was too slow for so many events.
-    Missed(u64),
 }
 
 impl EventStream {

@@ -1,5 +1,6 @@
-//! The client of the sidecar. It offers what [`crate::embedded::Tracker`] does,
-//! and what only a daemon that has been there all along can tell.
+//! The client of the sidecar. `embedded::Tracker` takes the same requests where
+//! there is no daemon, but cannot tell what only one knows that has been there
+//! all along.
 
 pub mod blocking;
 mod error;
@@ -11,8 +12,9 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+pub use crate::api::Streamed;
 pub use error::ClientError;
-pub use events::{EventStream, Streamed};
+pub use events::EventStream;
 
 use crate::api;
 use crate::reap::Report;

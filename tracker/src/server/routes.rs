@@ -315,25 +315,7 @@ async fn events(
     tokio::spawn(async move {
         while let Some(heard) = subscriber.next().await {
             let event = match heard {
-                Heard::Event(event) => match subscriber.filter.known(event.session) {
-                    Some(false) => continue,
-                    Some(true) => sse_event(&event),
-                    None => {
-                        let Some(session) = event.session else {
-                            continue;
-                        };
-                        let (asked, mut filter) = (Arc::clone(&service), subscriber.filter.clone());
-                        let decide = move || (asked.decide(&mut filter, session), filter);
-                        let Ok((wanted, filter)) = tokio::task::spawn_blocking(decide).await else {
-                            return;
-                        };
-                        subscriber.filter = filter;
-                        if !wanted {
-                            continue;
-                        }
-                        sse_event(&event)
-                    }
-                },
+                Heard::Event(event) => sse_event(&event),
                 Heard::Missed(count) => Some(
                     sse::Event::default()
                         .event("missed")

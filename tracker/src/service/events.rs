@@ -61,7 +61,7 @@ impl Listener for Feed {
 impl Service {
     /// What happens from now on.
     pub fn subscribe(
-        &self,
+        self: &Arc<Service>,
         caller: Caller,
         query: &api::EventsQuery,
     ) -> Result<Subscriber, ServiceError> {
@@ -76,50 +76,68 @@ impl Service {
             decided: HashMap::new(),
         };
         Ok(Subscriber {
+            service: Arc::clone(self),
             receiver: self.events.0.subscribe(),
             filter,
         })
     }
 
     /// Whether a subscriber gets the events of a session that it has not met yet.
-    pub fn decide(&self, filter: &mut Filter, session: SessionId) -> bool {
+    fn decide(&self, mut filter: Filter, session: SessionId) -> Filter {
         let wanted = filter.wants(&self.tracking(), session);
         filter.decided.insert(session, wanted);
-        wanted
+        filter
     }
 }
 
 /// One who hears of events.
 #[derive(Debug)]
 pub struct Subscriber {
+    service: Arc<Service>,
     receiver: broadcast::Receiver<Message>,
-    /// What it wants, and may know.
-    pub filter: Filter,
+    filter: Filter,
 }
 
 /// What a subscriber hears.
 #[derive(Clone, Debug)]
 pub enum Heard {
-    /// An event. Whether it is for this subscriber is for [`Filter`] to say.
+    /// An event.
     Event(Arc<api::Event>),
     /// It was too slow for so many.
     Missed(u64),
 }
 
 impl Subscriber {
-    /// The next one; `None` when the daemon ends.
+    /// The next one that it asked for and may know; `None` when the service ends.
     pub async fn next(&mut self) -> Option<Heard> {
-        match self.receiver.recv().await {
-            Ok(event) => event.map(Heard::Event),
-            Err(RecvError::Lagged(missed)) => Some(Heard::Missed(missed)),
-            Err(RecvError::Closed) => None,
+        loop {
+            let event = match self.receiver.recv().await {
+                Ok(event) => event?,
+                Err(RecvError::Lagged(missed)) => return Some(Heard::Missed(missed)),
+                Err(RecvError::Closed) => return None,
+            };
+            if self.wants(event.session).await? {
+                return Some(Heard::Event(event));
+            }
         }
+    }
+
+    /// Whether it gets events of `session`; `None` when that cannot be found out.
+    async fn wants(&mut self, session: Option<SessionId>) -> Option<bool> {
+        if let Some(known) = self.filter.known(session) {
+            return Some(known);
+        }
+        let session = session?;
+        let (service, filter) = (Arc::clone(&self.service), self.filter.clone());
+        let decide = move || service.decide(filter, session);
+        self.filter = tokio::task::spawn_blocking(decide).await.ok()?;
+        self.filter.known(Some(session))
     }
 }
 
 /// Which events a subscriber gets.
 #[derive(Clone, Debug)]
-pub struct Filter {
+struct Filter {
     caller: Caller,
     session: Option<SessionId>,
     /// What was found out about sessions; they do not change their owner or place.
@@ -128,7 +146,7 @@ pub struct Filter {
 
 impl Filter {
     /// Whether it gets events of `session`; `None` when [`Service::decide`] has to tell.
-    pub fn known(&self, session: Option<SessionId>) -> Option<bool> {
+    fn known(&self, session: Option<SessionId>) -> Option<bool> {
         match session {
             None => Some(self.caller.may_all && self.session.is_none()),
             Some(_) if self.caller.may_all && self.session.is_none() => Some(true),

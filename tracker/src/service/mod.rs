@@ -31,7 +31,7 @@ use std::time::Instant;
 pub use caller::Caller;
 pub use drain::Drain;
 pub use error::ServiceError;
-pub use events::{Filter, Heard, Subscriber};
+pub use events::{Heard, Subscriber};
 pub use reaps::Outcome;
 pub use recover::Recovered;
 

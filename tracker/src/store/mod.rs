@@ -41,6 +41,23 @@ impl Store {
     /// interrupted, and stay in the history like the finished ones.
     pub fn open(path: &Path, boot: &str, limits: Limits) -> Result<Store, StoreError> {
         let db = Connection::open(path).map_err(|error| StoreError::at(path, "open", error))?;
+        Store::from_connection(db, path, boot, limits)
+    }
+
+    /// One that is gone when it is dropped.
+    pub fn in_memory(limits: Limits) -> Result<Store, StoreError> {
+        let path = Path::new(":memory:");
+        let db = Connection::open_in_memory();
+        let db = db.map_err(|error| StoreError::at(path, "open", error))?;
+        Store::from_connection(db, path, "", limits)
+    }
+
+    fn from_connection(
+        db: Connection,
+        path: &Path,
+        boot: &str,
+        limits: Limits,
+    ) -> Result<Store, StoreError> {
         let mut store = Store {
             db,
             path: path.to_owned(),

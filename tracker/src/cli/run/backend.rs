@@ -3,15 +3,15 @@
 use anyhow::Result;
 
 use super::daemon::DaemonSession;
-use crate::embedded::{ReapTarget, Tracker};
 use crate::process::{Cancel, ProcessId};
 use crate::reap::{Options, Report};
+use crate::standalone::{ReapTarget, Standalone};
 
 /// Who tracks the command.
 #[derive(Clone, Debug)]
 pub(super) enum Backend {
     /// This process.
-    Own(Tracker),
+    Own(Standalone),
     /// The daemon, in this session of its.
     Daemon(DaemonSession),
 }

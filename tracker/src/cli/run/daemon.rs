@@ -9,12 +9,12 @@ use anyhow::Result;
 use super::closing;
 use crate::api::{self, ProcessRef};
 use crate::client::{ClientError, blocking, default_socket};
-use crate::embedded::{ReapTarget, Tracker};
 use crate::lineage::SessionId;
 use crate::process::{Cancel, Proc, ProcessId, Workdir, escape};
 use crate::reap::{Options, Report, TargetEntry, Verdict};
 use crate::session::{KeepRule, OpenSession, Root};
 use crate::source::Standby;
+use crate::standalone::{ReapTarget, Standalone};
 
 /// How long the daemon may take to open a session. Then the command is tracked
 /// without it.
@@ -45,7 +45,7 @@ pub(super) struct Request {
 /// This process, as the tracker of the session.
 #[derive(Clone, Debug)]
 struct Substitute {
-    tracker: Tracker,
+    tracker: Standalone,
     session: SessionId,
     /// Why it is needed.
     reason: String,
@@ -116,7 +116,7 @@ impl DaemonSession {
         let Request {
             name, root, keep, ..
         } = self.0.request.clone();
-        let tracker = Tracker::take_over(self.0.standby.clone(), root)?;
+        let tracker = Standalone::take_over(self.0.standby.clone(), root)?;
         let session = tracker.open_session(OpenSession {
             name,
             root: Root::Fresh(root),

@@ -22,13 +22,13 @@ use rustix::process::Resource;
 use super::duration;
 use super::exit::{Exit, Failure};
 use super::output;
-use crate::embedded::Tracker;
 use crate::lineage::SessionId;
 use crate::process::launch::{Gated, Inherited, Launch, SignalStream, Signals};
 use crate::process::{Proc, Workdir, escape};
 use crate::reap::{Options, Report, summary};
 use crate::session::{KeepRule, OpenSession, Root};
 use crate::source::{Purpose, SourceChoice, Standby};
+use crate::standalone::Standalone;
 use backend::Backend;
 use daemon::DaemonSession;
 use report::Destination;
@@ -175,7 +175,7 @@ fn track(
             return Ok((Backend::Daemon(session), id));
         }
     }
-    let tracker = Tracker::open(args.source, Purpose::Run)?;
+    let tracker = Standalone::open(args.source, Purpose::Run)?;
     let session = tracker.open_session(OpenSession {
         name,
         root: Root::Fresh(gated.id()),

@@ -4,11 +4,11 @@ use anyhow::{Context, Result};
 
 use super::backend::Backend;
 use super::supervise::{Supervisor, reap_zombies};
-use crate::embedded::ReapTarget;
 use crate::lineage::SessionId;
 use crate::process::{Cancel, Place, Workdir};
 use crate::reap::{DirRequest, Options, Report, Verdict, continued, followed};
 use crate::source::SourceKind;
+use crate::standalone::ReapTarget;
 
 /// How often a session of snapshots is reaped again while a child is left that
 /// no look has found. A child that is somebody else's is left for ever.
