@@ -25,7 +25,7 @@ use crate::store::{self, Store};
 ///
 /// ```no_run
 /// use std::process::Command;
-/// use tracker::api::{CloseSession, OpenSession, ProcessRef};
+/// use tracker::api::{CloseSession, OpenSession};
 /// use tracker::embedded::Tracker;
 /// use tracker::source::SourceChoice;
 ///
@@ -34,7 +34,7 @@ use crate::store::{self, Store};
 /// let mut job = Command::new("sh").args(["-c", "(setsid sleep 600 &); make test"]).spawn()?;
 /// let open = OpenSession {
 ///     name: Some("job 7".to_owned()),
-///     pid: ProcessRef::Pid(job.id().try_into()?),
+///     pid: job.id().to_string().parse()?,
 ///     keep: vec![],
 ///     workdir: None,
 /// };
