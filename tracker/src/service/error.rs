@@ -131,7 +131,11 @@ impl ServiceError {
                 ErrorCode::BadRequest
             }
             ServiceError::Unsuitable { .. } | ServiceError::Forbidden(_) => ErrorCode::Forbidden,
-            ServiceError::TooMany(_) | ServiceError::ShuttingDown => ErrorCode::Unavailable,
+            ServiceError::TooMany(_)
+            | ServiceError::ShuttingDown
+            | ServiceError::Session(SessionError::Source(SourceError::Full(_))) => {
+                ErrorCode::Unavailable
+            }
             ServiceError::Thread(_)
             | ServiceError::Store(_)
             | ServiceError::Session(SessionError::Source(_) | SessionError::System(_))

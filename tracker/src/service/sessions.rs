@@ -290,6 +290,23 @@ mod tests {
     }
 
     #[test]
+    fn one_user_has_only_so_many_sessions_and_is_told_what_to_do() {
+        let sessions: Vec<_> = (1..=256).map(|id| (id, "job", 7)).collect();
+        let registry = registry(&sessions);
+        let caller = |uid| Caller {
+            uid,
+            process: None,
+            may_all: uid == 0,
+        };
+        let error = check_limits(&registry, caller(7)).unwrap_err();
+        assert!(matches!(error, ServiceError::TooMany(_)));
+        assert!(error.to_string().contains("close some"), "{error}");
+        for other in [0, 8] {
+            check_limits(&registry, caller(other)).unwrap();
+        }
+    }
+
+    #[test]
     fn a_session_is_found_by_id_or_name() {
         let registry = registry(&[(1, "a", 0), (2, "b", 7)]);
         assert_eq!(found(&registry, 0, "000000000001").unwrap(), 1);

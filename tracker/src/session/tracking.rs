@@ -143,7 +143,11 @@ impl Tracking {
                 Ok(id)
             }
             Err(error) => {
-                self.sessions.remove(id);
+                // Whoever was tagged already goes back to whose it was.
+                if let Err(error) = self.close(id) {
+                    tracing::error!("cannot undo the opening of session {id}: {error}");
+                    self.sessions.remove(id);
+                }
                 Err(match error {
                     SourceError::Gone(root) => SessionError::Gone(root),
                     error => SessionError::Source(error),

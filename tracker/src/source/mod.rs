@@ -202,7 +202,11 @@ pub enum SourceError {
     #[error("process {0} is gone")]
     Gone(ProcessId),
     /// A process that was to be tagged did not fit.
-    #[error("process {0} does not fit in the probe's map, which is full")]
+    #[error(
+        "process {0} does not fit in the probe's map, which is full: end some processes, or, \
+         if kernel.pid_max was raised, remake the map: stop the daemon, run \
+         'tracker serve --unpin', and start it again"
+    )]
     Full(ProcessId),
 }
 

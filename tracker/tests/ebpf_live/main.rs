@@ -5,6 +5,7 @@
 mod adoption;
 mod condemned;
 mod fields;
+mod full;
 mod lives;
 mod losses;
 mod news;
