@@ -63,8 +63,17 @@ fn pids_that_no_process_has() {
     refused_by_daemon(&["session", "open", "--pid", "99999999"], 1, &["99999999"]);
     canary.assert_lives();
     refused(&["tree", "99999999"], 1, &["99999999"]);
-    // Not a pid, so it could be the name of a session, which the daemon knows.
-    refused(&["tree", "0"], 1, &["tracker serve"]);
+    for pid in ["0", "2147483648", "1@x", "0@1"] {
+        refused(&["tree", pid], 2, &[pid]);
+    }
+    // What is no number is the name of a session, which the daemon knows.
+    for name in ["job", "000000000001"] {
+        refused(
+            &["tree", name],
+            1,
+            &["no.sock (No such file", "tracker serve"],
+        );
+    }
     refused(&["tree", "-1"], 2, &["-1"]);
 }
 

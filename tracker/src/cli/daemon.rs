@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tracker_ebpf::ABI;
 
 use super::exit::{Exit, Failure};
+use super::process_arg::ProcessArg;
 use crate::api::{ErrorCode, ProcessRef};
 use crate::client::{ClientError, DEFAULT_SOCKET, blocking, default_socket};
 use crate::process::{Clock, Pid, Proc, ProcessId, StartTime};
@@ -25,6 +26,32 @@ impl Connect {
     /// A client of it. Whether it is there shows with the first request.
     pub(super) fn client(&self) -> Result<blocking::Client, ClientError> {
         blocking::Client::new(self.socket.clone().unwrap_or_else(default_socket))
+    }
+}
+
+/// A question about one process.
+#[derive(Debug, clap::Args)]
+pub(super) struct Question {
+    /// The process: PID or PID@START
+    #[arg(value_name = "PID")]
+    process: ProcessArg,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+impl Question {
+    /// Puts it to the daemon.
+    pub(super) fn ask<T>(
+        &self,
+        proc: &Proc,
+        ask: impl FnOnce(&blocking::Client, ProcessRef) -> Result<T, ClientError>,
+    ) -> Result<T, Failure> {
+        let process = self.process.for_daemon(proc);
+        let client = self.connect.client()?;
+        ask(&client, process).map_err(failure)
     }
 }
 

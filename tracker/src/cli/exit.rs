@@ -99,13 +99,13 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 /// The error and what caused it, on one line. A cause that the error's own
-/// text ends with already is not repeated.
+/// text has already is not repeated.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::new();
         for cause in self.error.chain() {
             let cause = cause.to_string();
-            if !line.ends_with(&cause) {
+            if !line.contains(&cause) {
                 if !line.is_empty() {
                     line.push_str(": ");
                 }
@@ -129,5 +129,11 @@ mod tests {
                 .context("reap"),
         );
         assert_eq!(failure.to_string(), "reap: cannot read /x: no such file");
+        let inner = anyhow::anyhow!("no such file");
+        let failure = Failure::from(inner.context("nobody at /x (no such file); start one"));
+        assert_eq!(
+            failure.to_string(),
+            "nobody at /x (no such file); start one"
+        );
     }
 }

@@ -1,32 +1,25 @@
 //! `tracker lineage`: who created a process.
 
-use super::daemon::{Connect, failure};
+use super::daemon::Question;
 use super::draw::Style;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::process_arg::ProcessArg;
 use crate::api::Ancestor;
+use crate::client::blocking;
 use crate::process::Proc;
 
 /// Shows who created a process, who created that one, and so on to the root,
 /// dead ones too. /proc shows whom an orphan was handed to instead.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The process: PID or PID@START
-    #[arg(value_name = "PID")]
-    process: ProcessArg,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connect: Connect,
+    question: Question,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let proc = Proc::open()?;
-    let process = args.process.for_daemon(&proc);
-    let lineage = args.connect.client()?.lineage(process).map_err(failure)?;
-    if args.json {
+    let lineage = args.question.ask(&proc, blocking::Client::lineage)?;
+    if args.question.json {
         output::print_json(&lineage)?;
         return Ok(Exit::SUCCESS);
     }

@@ -9,6 +9,7 @@ use super::output;
 use super::process_arg::ProcessArg;
 use crate::api::{Process, Tree, TreeQuery};
 use crate::client::ClientError;
+use crate::lineage::SessionId;
 use crate::process::{Pid, Proc, ProcessId, Seen, escape};
 use crate::source::SourceKind;
 
@@ -33,10 +34,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let proc = Proc::open()?;
-    let process = args
-        .what
-        .as_deref()
-        .and_then(|what| what.parse::<ProcessArg>().ok());
+    let process = args.what.as_deref().map(process).transpose()?.flatten();
     let query = TreeQuery {
         session: args.what.clone().filter(|_| process.is_none()),
         pid: process.map(|process| process.for_daemon(&proc).to_string()),
@@ -56,6 +54,20 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         output::print(style.forest(&tree.processes).trim_end())?;
     }
     Ok(Exit::SUCCESS)
+}
+
+/// The process that is meant, if it is one and not a session.
+fn process(what: &str) -> Result<Option<ProcessArg>, Failure> {
+    let digits = what.split('@').next().unwrap_or_default();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // The id of a session may have no letter.
+    if !is_number || what.parse::<SessionId>().is_ok() {
+        return Ok(None);
+    }
+    what.parse::<ProcessArg>().map(Some).map_err(|error| {
+        let why = anyhow::anyhow!("'{}' is no process: {error}", escape(what.as_bytes()));
+        Failure::new(Exit::USAGE, why)
+    })
 }
 
 /// A process and its descendants by the parent links of `/proc`.
@@ -88,7 +100,7 @@ fn by_parents(proc: &Proc, root: ProcessId) -> Result<Tree, Failure> {
             .unwrap_or_default()
             .into_iter();
         pending.extend(found.filter(is_younger).map(|child| (child, Some(seen.id))));
-        processes.push(process(proc, &seen, below)?);
+        processes.push(shape(proc, &seen, below)?);
     }
     processes.sort_unstable_by_key(|process| (process.id.start_ticks, process.id.pid));
     Ok(Tree {
@@ -97,7 +109,7 @@ fn by_parents(proc: &Proc, root: ProcessId) -> Result<Tree, Failure> {
     })
 }
 
-fn process(proc: &Proc, seen: &Seen, below: Option<ProcessId>) -> Result<Process, Failure> {
+fn shape(proc: &Proc, seen: &Seen, below: Option<ProcessId>) -> Result<Process, Failure> {
     let pid = seen.id.pid;
     let cmdline = proc.cmdline(pid)?;
     let words = |argv: Vec<Vec<u8>>| argv.iter().map(|argument| escape(argument)).collect();

@@ -1,33 +1,26 @@
 //! `tracker why`: who owns a process, and what a reap would do with it.
 
-use super::daemon::{Connect, failure};
+use super::daemon::Question;
 use super::draw::Style;
 use super::exit::{Exit, Failure};
 use super::lineage::chain;
 use super::output;
-use super::process_arg::ProcessArg;
 use crate::api::Verdict;
+use crate::client::blocking;
 use crate::process::{Proc, escape};
 
 /// Says which session owns a process, by which chain of evidence, and what a
 /// reap of that session would do with it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The process: PID or PID@START
-    #[arg(value_name = "PID")]
-    process: ProcessArg,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connect: Connect,
+    question: Question,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let proc = Proc::open()?;
-    let process = args.process.for_daemon(&proc);
-    let why = args.connect.client()?.why(process).map_err(failure)?;
-    if args.json {
+    let why = args.question.ask(&proc, blocking::Client::why)?;
+    if args.question.json {
         output::print_json(&why)?;
         return Ok(Exit::SUCCESS);
     }
