@@ -13,6 +13,14 @@ pub(super) fn print(text: impl Display) -> Result<(), PrintError> {
         .map_err(PrintError)
 }
 
+/// Prints a document to stdout that is text already.
+pub(super) fn print_bytes(text: &[u8]) -> Result<(), PrintError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text)
+        .and_then(|()| out.flush())
+        .map_err(PrintError)
+}
+
 /// Prints a document to stdout as indented JSON, with a line feed.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), PrintError> {
     let text = serde_json::to_string_pretty(value).map_err(|error| PrintError(error.into()))?;

@@ -40,19 +40,24 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         pid: process.map(|process| process.for_daemon(&proc).to_string()),
         all: args.all,
     };
-    let tree = match (args.connect.client()?.tree(&query), process) {
-        (Ok(tree), _) => tree,
-        (Err(ClientError::NoDaemon { .. }), Some(process)) if !args.all => {
-            by_parents(&proc, process.resolve(&proc)?)?
+    let client = args.connect.client()?;
+    let without_daemon = |error| match (error, process) {
+        (ClientError::NoDaemon { .. }, Some(process)) if !args.all => {
+            by_parents(&proc, process.resolve(&proc)?)
         }
-        (Err(error), _) => return Err(failure(error)),
+        (error, _) => Err(failure(error)),
     };
     if args.json {
-        output::print_json(&tree)?;
-    } else {
-        let style = Style::of_stdout(proc.clock());
-        output::print(style.forest(&tree.processes).trim_end())?;
+        match client.tree_text(&query) {
+            // Megabytes, on a large host, that are not to be read and written again.
+            Ok(text) => output::print_bytes(&text)?,
+            Err(error) => output::print_json(&without_daemon(error)?)?,
+        }
+        return Ok(Exit::SUCCESS);
     }
+    let tree = client.tree(&query).or_else(without_daemon)?;
+    let style = Style::of_stdout(proc.clock());
+    output::print(style.forest(&tree.processes).trim_end())?;
     Ok(Exit::SUCCESS)
 }
 

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{ClientError, EventStream, Streamed};
 use crate::api;
 use crate::reap::Report;
@@ -98,6 +100,11 @@ impl Client {
     /// See [`super::Client::tree`].
     pub fn tree(&self, query: &api::TreeQuery) -> Result<api::Tree, ClientError> {
         self.runtime.block_on(self.client.tree(query))
+    }
+
+    /// See [`super::Client::tree_text`].
+    pub fn tree_text(&self, query: &api::TreeQuery) -> Result<Bytes, ClientError> {
+        self.runtime.block_on(self.client.tree_text(query))
     }
 
     /// See [`super::Client::lineage`].

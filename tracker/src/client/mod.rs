@@ -10,6 +10,7 @@ mod transport;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 pub use crate::api::Streamed;
@@ -145,12 +146,12 @@ impl Client {
 
     /// Processes, each with who created it.
     pub async fn tree(&self, query: &api::TreeQuery) -> Result<api::Tree, ClientError> {
-        let parts = [
-            ("session", query.session.as_deref()),
-            ("pid", query.pid.as_deref()),
-            ("all", query.all.then_some("true")),
-        ];
-        self.get(&with_query("/v1/tree", &parts)).await
+        self.get(&tree_path(query)).await
+    }
+
+    /// [`Client::tree`] as the daemon writes it: JSON.
+    pub async fn tree_text(&self, query: &api::TreeQuery) -> Result<Bytes, ClientError> {
+        self.get_text(&tree_path(query)).await
     }
 
     /// The creators of a process up to the root, dead ones too.
@@ -178,6 +179,15 @@ impl Client {
         let path = with_query("/v1/events", &[("session", query.session.as_deref())]);
         Ok(EventStream::new(self.stream(&path).await?))
     }
+}
+
+fn tree_path(query: &api::TreeQuery) -> String {
+    let parts = [
+        ("session", query.session.as_deref()),
+        ("pid", query.pid.as_deref()),
+        ("all", query.all.then_some("true")),
+    ];
+    with_query("/v1/tree", &parts)
 }
 
 /// Whatever a name holds, it is one segment of a path.

@@ -19,6 +19,12 @@ impl Client {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 
+    /// The text of an answer.
+    pub(super) async fn get_text(&self, path: &str) -> Result<Bytes, ClientError> {
+        let exchange = async { text(self.send(Method::GET, path, Bytes::new()).await?).await };
+        self.in_time(exchange).await
+    }
+
     pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::DELETE, path, Bytes::new()).await
     }
@@ -98,11 +104,15 @@ impl Client {
 }
 
 async fn read<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, ClientError> {
+    let text = text(response).await?;
+    serde_json::from_slice(&text).map_err(|error| ClientError::NotUnderstood(error.to_string()))
+}
+
+async fn text(response: Response<Incoming>) -> Result<Bytes, ClientError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }
-    let body = response.into_body().collect().await?.to_bytes();
-    serde_json::from_slice(&body).map_err(|error| ClientError::NotUnderstood(error.to_string()))
+    Ok(response.into_body().collect().await?.to_bytes())
 }
 
 async fn refusal(response: Response<Incoming>) -> ClientError {
