@@ -39,7 +39,7 @@ pub use proc::{Life, Stat, Who};
 pub use programs::{copy_program, tracker_binary, victim_binary};
 pub use report::{Entry, Report};
 pub use scene::Scene;
-pub use settings::{GlobalLock, LastPid};
+pub use settings::{GlobalLock, LastPid, PidMax};
 pub use shared_daemon::SharedDaemon;
 pub use source::Source;
 pub use tracked::{Ended, Running, Tracker};

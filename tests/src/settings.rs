@@ -53,3 +53,32 @@ impl Drop for LastPid {
         let _ = fs::write(LAST_PID, self.before.trim());
     }
 }
+
+const PID_MAX: &str = "/proc/sys/kernel/pid_max";
+
+/// Another number of pids than this machine has. Puts it back at the end.
+#[derive(Debug)]
+pub struct PidMax {
+    before: String,
+    _lock: GlobalLock,
+}
+
+impl PidMax {
+    /// Takes the lock, and sets it.
+    pub fn set(count: u32) -> PidMax {
+        let lock = GlobalLock::take();
+        let before = fs::read_to_string(PID_MAX).expect("pid_max");
+        let guard = PidMax {
+            before,
+            _lock: lock,
+        };
+        fs::write(PID_MAX, count.to_string()).expect("pid_max takes a number");
+        guard
+    }
+}
+
+impl Drop for PidMax {
+    fn drop(&mut self) {
+        let _ = fs::write(PID_MAX, self.before.trim());
+    }
+}

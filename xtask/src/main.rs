@@ -1,8 +1,10 @@
 //! Chores of this repository: `cargo xtask --help`.
 
 mod dist;
+mod drill;
 mod licences;
 mod probe;
+mod vm;
 
 use std::path::{Path, PathBuf};
 
@@ -24,11 +26,15 @@ enum Task {
         /// `/`, or the staging folder of a package.
         destdir: PathBuf,
     },
+    /// Do what only shows in great numbers; changes settings of the machine meanwhile.
+    Drill(drill::Options),
     /// Fail if a dependency may not be shipped under this project's licence.
     Licences,
     /// The committed object of the kernel probe.
     #[command(subcommand)]
     Probe(probe::Task),
+    /// Run the kernel tests on another kernel, in an emulator.
+    Vm(vm::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -36,8 +42,10 @@ fn main() -> anyhow::Result<()> {
     let root = workspace()?;
     match task {
         Task::Dist { destdir } => dist::install(&root, &destdir),
+        Task::Drill(options) => drill::run(&root, &options),
         Task::Licences => licences::check(),
         Task::Probe(task) => probe::run(&root, &task),
+        Task::Vm(options) => vm::run(&root, &options),
     }
 }
 

@@ -12,8 +12,10 @@ use tracker_tests::{Scene, Who, until};
 
 use super::{Gate, events, id, probe};
 
+/// The last one: whoever waits for a child to execute its program is woken
+/// before that is recorded, so it may have become a member by then.
 fn exec_of(events: &[Event], who: Who) -> Exec {
-    let found = events.iter().find_map(|event| match event {
+    let found = events.iter().rev().find_map(|event| match event {
         Event::Exec(exec) if exec.id == id(who) => Some(exec.clone()),
         _ => None,
     });
@@ -39,10 +41,15 @@ fn a_program_is_recorded_as_proc_shows_it() {
     let mut gate = Gate::before(&scene, &["sleep", "600"]);
     let session = gate.member_of(&mut source);
     gate.open();
-    until("sleep", || {
-        (read(gate.who, "comm") == b"sleep\n").then_some(())
+    // The name changes before the exec is recorded.
+    let exec = until("the record of sleep", || {
+        let seen = events(&mut source).into_iter();
+        let mut execs = seen.filter_map(|event| match event {
+            Event::Exec(exec) if exec.id == id(gate.who) => Some(exec),
+            _ => None,
+        });
+        execs.find(|exec| exec.comm == b"sleep")
     });
-    let exec = exec_of(&events(&mut source), gate.who);
     let mut argv = exec.argv.join(&0);
     argv.push(0);
     assert_eq!(argv, read(gate.who, "cmdline"));

@@ -6,6 +6,7 @@
 mod ancestry;
 mod argv;
 mod cgroup;
+mod churn;
 mod clone_parent;
 mod comm;
 mod crowd;
@@ -36,6 +37,7 @@ type Play = fn(&[String]);
 const PLAYS: &[(&str, Play)] = &[
     ("big-argv", argv::play),
     ("can-fork-32bit", syscall32::can),
+    ("churn", churn::play),
     ("clone-parent", clone_parent::play),
     ("crowd", crowd::play),
     ("double-fork", double_fork::play),

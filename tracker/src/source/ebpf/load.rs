@@ -12,7 +12,7 @@ use super::log::{self, Log};
 use super::maps::{Maps, name};
 use super::offsets::{Layout, PATH};
 use crate::process::give_back;
-use crate::source::host;
+use crate::source::host::{self, Lockdown};
 
 /// The committed object of the probe.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(
@@ -248,6 +248,12 @@ fn verified(
                 verifier_log,
             }) => match io_error.raw_os_error() {
                 Some(libc::EAGAIN | libc::EINTR) if interrupted < INTERRUPTIONS => interrupted += 1,
+                // What reads kernel memory is not known to such a kernel.
+                Some(libc::EINVAL | libc::EACCES)
+                    if Lockdown::now() == Lockdown::Confidentiality =>
+                {
+                    return Err(LoadError::Lockdown);
+                }
                 Some(libc::EINVAL | libc::EACCES | libc::E2BIG) => {
                     return Err(LoadError::Verifier {
                         program,
