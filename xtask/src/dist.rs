@@ -62,7 +62,8 @@ pub(crate) fn install(root: &Path, dest: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn build(root: &Path) -> anyhow::Result<PathBuf> {
+/// Builds the program as it is released; answers where it is.
+pub(crate) fn build(root: &Path) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args([

@@ -1,5 +1,6 @@
 //! Chores of this repository: `cargo xtask --help`.
 
+mod bench;
 mod dist;
 mod drill;
 mod licences;
@@ -21,6 +22,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Measure what tracking costs, and how fast a teardown is; writes docs/performance.md.
+    Bench(bench::Options),
     /// Build the program, and install all that a package ships below a folder.
     Dist {
         /// `/`, or the staging folder of a package.
@@ -41,6 +44,7 @@ fn main() -> anyhow::Result<()> {
     let Args { task } = Args::parse();
     let root = workspace()?;
     match task {
+        Task::Bench(options) => bench::run(&root, &options),
         Task::Dist { destdir } => dist::install(&root, &destdir),
         Task::Drill(options) => drill::run(&root, &options),
         Task::Licences => licences::check(),
