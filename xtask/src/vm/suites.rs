@@ -36,7 +36,7 @@ const fn whole(package: &'static str, test: &'static str) -> Choice {
     }
 }
 
-const CHOICES: [Choice; 11] = [
+const CHOICES: [Choice; 12] = [
     Choice {
         name: "verifier",
         package: "tracker",
@@ -58,6 +58,13 @@ const CHOICES: [Choice; 11] = [
     whole("tracker-tests", "spares_everybody_else"),
     whole("tracker-tests", "works_without_ebpf"),
     whole("tracker-tests", "ends_what_it_found"),
+    // This machine is theirs alone.
+    Choice {
+        name: "drills",
+        package: "tracker",
+        test: Some("drills"),
+        arguments: &["--include-ignored", "--nocapture", "--test-threads=1"],
+    },
     // The last one: the guest's init locks the kernel down for it, for good.
     Choice {
         name: "locked_down",
