@@ -482,3 +482,64 @@ fn run_leaves_the_sweep_to_the_daemon() {
     drop(daemon);
     scene.assert_all_dead();
 }
+
+#[test]
+fn who_is_kept_stays_so_when_its_session_is_over() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene, Source::Ebpf);
+    for name in ["ruled", "byhand"] {
+        copy_program("/bin/sleep".as_ref(), &scene.dir().join(name));
+    }
+    let job = scene.dir().join("job");
+    fs::create_dir(&job).expect("a directory");
+    let mut shell = Shell::from_command(scene.command("sh").current_dir(&job));
+    let request = json!({"name": "job", "pid": shell.who().to_string(), "keep": ["ruled"]});
+    daemon.post("/v1/sessions", &request);
+    shell.tell("(setsid ../ruled 600 &); (setsid ../byhand 600 &)");
+    let ruled = scene.await_named("ruled");
+    let by_hand = scene.await_named("byhand");
+    // Nobody's, as a helper that many use.
+    let helper = Dweller::new(&scene, &job);
+    let nobodys = Dweller::new(&scene, &job);
+    for who in [by_hand, helper.who()] {
+        let keep = daemon.tracker(&["keep", &who.to_string()]).finish();
+        keep.assert_code(0);
+    }
+    close(&daemon, "job").assert_complete();
+    let report = reap_dir(&daemon, &job).assert_code(0).printed_report();
+    let kept = [ruled, by_hand, helper.who()];
+    for who in kept {
+        assert_eq!(report.spared_entry(who).reason(), "kept", "{report}");
+    }
+    assert!(!nobodys.is_alive());
+    // The next daemon knows as well.
+    let daemon = daemon.restart();
+    let report = reap_dir(&daemon, &job).assert_code(0).printed_report();
+    for who in kept {
+        assert_eq!(report.spared_entry(who).reason(), "kept", "{report}");
+        assert!(who.is_alive());
+    }
+}
+
+#[test]
+fn who_works_elsewhere_is_not_even_mentioned() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene, Source::Ebpf);
+    let (job, other) = (scene.dir().join("job-1"), scene.dir().join("job-10"));
+    fs::create_dir(&job).expect("a directory");
+    fs::create_dir(&other).expect("a directory");
+    let own = Shell::from_command(scene.command("sh").current_dir(&job));
+    let beside = Shell::from_command(scene.command("sh").current_dir(&other));
+    open(&daemon, "own", own.who(), &job);
+    open(&daemon, "beside", beside.who(), &other);
+    fs::remove_dir_all(&job).expect("to remove it");
+    let report = reap_dir(&daemon, &job).assert_code(0).printed_report();
+    assert!(!report.mentions(beside.who()), "{report}");
+    assert!(beside.who().is_alive() && !own.who().is_alive());
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tracker_tests::{Dweller, Scene};
+use tracker_tests::{Dweller, Need, Scene, able};
 
 /// Somebody outside who holds a file of the directory open that is deleted.
 fn holder(scene: &Scene) -> Dweller {
@@ -71,4 +71,40 @@ fn a_holder_is_ended_when_that_is_asked_for() {
     assert_eq!(entry.outcome(), "terminated", "{report}");
     assert!(entry.evidence().starts_with("open_file: "), "{report}");
     assert!(!holder.is_alive());
+}
+
+#[test]
+fn a_file_of_a_directory_that_had_the_path_before_is_no_reason() {
+    let scene = Scene::new();
+    let holder = holder(&scene);
+    // Another directory, at the path that the kernel remembers of the file.
+    let inside = Dweller::new(&scene, &scene.dir().join("job"));
+    let ended = reap(&scene, &["--json", "--open-files", "--live"]);
+    let report = ended.printed_report();
+    assert_eq!(
+        report.spared_entry(holder.who()).reason(),
+        "inconclusive",
+        "{report}"
+    );
+    assert!(holder.is_alive() && !inside.is_alive());
+}
+
+#[test]
+fn a_file_at_the_same_path_of_another_mount_namespace_is_no_reason() {
+    if !able(&[Need::Root, Need::Program("unshare")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let inside = Dweller::new(&scene, &scene.dir().join("job"));
+    let script = "mount -t tmpfs none \"$DIR/job\" && exec 7>\"$DIR/job/log\" && cd / && \
+                  exec sleep 600";
+    let mut command = scene.command("unshare");
+    let other = Dweller::from_command(command.args(["-m", "sh", "-c", script]));
+    other.await_comm("sleep");
+    let ended = reap(&scene, &["--json", "--open-files", "--live"]);
+    let report = ended.assert_code(0).printed_report();
+    assert!(!report.mentions(other.who()), "{report}");
+    let holders = report.0["holders"].to_string();
+    assert!(!holders.contains(&other.who().pid.to_string()), "{report}");
+    assert!(other.is_alive() && !inside.is_alive());
 }

@@ -167,7 +167,14 @@ impl Tracker {
             .await
     }
 
-    /// Stops a reap that is under way.
+    /// Stops a reap for good: no further signal, no further attempt.
+    pub async fn give_up_reap(&self, id: &str) -> Result<api::Reap, TrackerError> {
+        let id = id.to_owned();
+        self.ask(move |service, caller| service.give_up_reap(caller, &id))
+            .await
+    }
+
+    /// Stops an attempt that is under way. A directory is tried again.
     pub async fn cancel_reap(&self, id: &str) -> Result<api::Reap, TrackerError> {
         let id = id.to_owned();
         self.ask(move |service, caller| service.cancel_reap(caller, &id))

@@ -96,7 +96,8 @@ pub enum ReapTarget {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Keep {
-    /// Which one. It has to be a member of a session.
+    /// Which one. One that is no member of a session of the caller's may be kept by
+    /// root only.
     pub pid: ProcessRef,
 }
 

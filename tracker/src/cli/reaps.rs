@@ -25,8 +25,8 @@ Examples:
 pub(super) struct Args {
     /// Show all of this one, with its report
     reap: Option<String>,
-    /// Stop it: an attempt that is under way sends no further signal, and what waits is
-    /// given up
+    /// Give it up: an attempt that is under way sends no further signal, and there is
+    /// none after it
     #[arg(long, requires = "reap")]
     cancel: bool,
     /// Only those of this session
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn one(args: &Args, id: &str) -> Result<Exit, Failure> {
     let client = args.connect.client()?;
     let reap = if args.cancel {
-        client.cancel_reap(id)
+        client.give_up_reap(id)
     } else {
         client.one_reap(id)
     };

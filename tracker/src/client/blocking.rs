@@ -87,6 +87,11 @@ impl Client {
         self.runtime.block_on(self.client.one_reap(id))
     }
 
+    /// See [`super::Client::give_up_reap`].
+    pub fn give_up_reap(&self, id: &str) -> Result<api::Reap, ClientError> {
+        self.runtime.block_on(self.client.give_up_reap(id))
+    }
+
     /// See [`super::Client::cancel_reap`].
     pub fn cancel_reap(&self, id: &str) -> Result<api::Reap, ClientError> {
         self.runtime.block_on(self.client.cancel_reap(id))

@@ -129,7 +129,12 @@ impl Client {
         self.get(&format!("/v1/reaps/{}", encode(id))).await
     }
 
-    /// Stops a reap that is under way.
+    /// Stops a reap for good: no further signal, no further attempt.
+    pub async fn give_up_reap(&self, id: &str) -> Result<api::Reap, ClientError> {
+        self.delete(&format!("/v1/reaps/{}", encode(id))).await
+    }
+
+    /// Stops an attempt that is under way. A directory is tried again.
     pub async fn cancel_reap(&self, id: &str) -> Result<api::Reap, ClientError> {
         self.post(
             &format!("/v1/reaps/{}/cancel", encode(id)),

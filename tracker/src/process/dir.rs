@@ -91,17 +91,13 @@ impl Dir {
     /// Which one it is.
     pub fn id(&self) -> DirId {
         let stat = &self.stat;
-        let born_ns = (stat.stx_mask & StatxFlags::BTIME.bits() != 0).then(|| {
-            let seconds = stat.stx_btime.tv_sec.saturating_mul(1_000_000_000);
-            seconds.saturating_add(i64::from(stat.stx_btime.tv_nsec))
-        });
         DirId {
             device: Device {
                 major: stat.stx_dev_major,
                 minor: stat.stx_dev_minor,
             },
             inode: stat.stx_ino,
-            born_ns,
+            born_ns: born_ns(stat),
         }
     }
 
@@ -121,6 +117,14 @@ impl Dir {
         let path = rustix::fs::readlink(link, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
     }
+}
+
+/// When a file was made, if its file system remembers.
+pub(super) fn born_ns(stat: &Statx) -> Option<i64> {
+    (stat.stx_mask & StatxFlags::BTIME.bits() != 0).then(|| {
+        let seconds = stat.stx_btime.tv_sec.saturating_mul(1_000_000_000);
+        seconds.saturating_add(i64::from(stat.stx_btime.tv_nsec))
+    })
 }
 
 #[cfg(test)]

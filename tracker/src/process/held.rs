@@ -4,6 +4,7 @@ use rustix::fs::{AtFlags, FileType, StatxFlags};
 use rustix::io::Errno;
 
 use super::cwd::LinkedPath;
+use super::dir::born_ns;
 use super::identity::Pid;
 use super::proc::{Proc, ProcError, Seen};
 
@@ -36,6 +37,9 @@ pub struct HeldFile {
     pub size: Option<u64>,
     /// The mount through which it was opened, as in the first field of `mountinfo`.
     pub mount_id: u64,
+    /// When it was made: nanoseconds since 1970. `None` where the file system
+    /// does not remember.
+    pub born_ns: Option<i64>,
 }
 
 impl Proc {
@@ -99,7 +103,7 @@ impl Proc {
 
     /// Looks at a file in use; `None` when it is not any more. Can take for ever.
     pub fn look_at(&self, held: &Held) -> Result<Option<HeldFile>, Errno> {
-        let what = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MNT_ID;
+        let what = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MNT_ID | StatxFlags::BTIME;
         let stat = match rustix::fs::statx(self.as_fd(), &held.link, AtFlags::STATX_DONT_SYNC, what)
         {
             Ok(stat) => stat,
@@ -110,6 +114,7 @@ impl Proc {
         Ok(Some(HeldFile {
             size: regular.then_some(stat.stx_size),
             mount_id: stat.stx_mnt_id,
+            born_ns: born_ns(&stat),
         }))
     }
 }

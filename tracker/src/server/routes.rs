@@ -34,7 +34,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         )
         .route("/v1/sessions/{session}/close", post(close_session))
         .route("/v1/reaps", get(list_reaps).post(reap))
-        .route("/v1/reaps/{reap}", get(show_reap))
+        .route("/v1/reaps/{reap}", get(show_reap).delete(give_up_reap))
         .route("/v1/reaps/{reap}/cancel", post(cancel_reap))
         .route("/v1/tree", get(tree))
         .route("/v1/processes/{process}/lineage", get(lineage))
@@ -82,6 +82,7 @@ fn or_else(router: Router<Arc<Service>>) -> Router<Arc<Service>> {
         reap,
         show_reap,
         cancel_reap,
+        give_up_reap,
         release_session,
         tree,
         lineage,
@@ -222,7 +223,19 @@ async fn show_reap(
     blocking(service, move |service| service.one_reap(caller, &reap)).await
 }
 
-/// Stop a reap that is under way; answers at once, its report comes soon
+/// Stop a reap for good: no further signal, no further attempt; answers at once
+#[utoipa::path(delete, path = "/v1/reaps/{reap}", params(("reap", description = "Id")),
+    responses((status = 200, body = api::Reap), (status = "4XX", body = api::ErrorBody)
+))]
+async fn give_up_reap(
+    State(service): Shared,
+    Extension(caller): Who,
+    Segment(reap): Segment,
+) -> Result<Document, Failed> {
+    blocking(service, move |service| service.give_up_reap(caller, &reap)).await
+}
+
+/// Stop an attempt that is under way; answers at once, its report comes soon
 #[utoipa::path(post, path = "/v1/reaps/{reap}/cancel", params(("reap", description = "Id")),
     responses((status = 200, body = api::Reap), (status = "4XX", body = api::ErrorBody)
 ))]

@@ -30,7 +30,8 @@ impl Service {
         cancel: &Cancel,
     ) -> Result<Report, ServiceError> {
         let result = self.execute(id, job, cancel);
-        let (result, again) = self.conclude(id, job, result);
+        let given_up = lock(&self.reaps).is_given_up(id);
+        let (result, again) = self.conclude(id, job, result, given_up);
         let mut reaps = lock(&self.reaps);
         reaps.running.remove(id);
         if let Some(pause) = again {
@@ -72,6 +73,7 @@ impl Service {
         id: &str,
         job: &Job,
         attempt: Attempt,
+        given_up: bool,
     ) -> (Result<Report, ServiceError>, Option<Duration>) {
         if self.is_stopping() && !job.dry_run {
             self.mark_open(job);
@@ -79,7 +81,7 @@ impl Service {
             return (Err(ServiceError::ShuttingDown), None);
         }
         let (attempts, attempt) = self.with_those_before(id, job, attempt);
-        let again = retry::pause(job, &attempt, attempts);
+        let again = retry::pause(job, &attempt, attempts).filter(|_| !given_up);
         if again.is_none() {
             self.mark_open(job);
         }
@@ -161,8 +163,10 @@ impl Service {
         Ok(())
     }
 
-    /// Ends a session and those inside it, the innermost first.
+    /// Ends a session and those inside it, the innermost first. Who was kept in
+    /// them stays kept.
     pub(super) fn forget(&self, session: SessionId) -> Result<Vec<Session>, ServiceError> {
+        self.keep_on(session)?;
         let mut tracking = self.tracking();
         let mut family = tracking.sessions().family(session);
         family.reverse();
@@ -170,6 +174,16 @@ impl Service {
             .into_iter()
             .map(|id| tracking.close(id))
             .collect::<Result<_, _>>()?)
+    }
+
+    /// Who is kept in a session stays so when its tags are gone, for the next
+    /// daemon as well.
+    pub(super) fn keep_on(&self, session: SessionId) -> Result<(), ServiceError> {
+        let members = self.tracking().members(session)?.found;
+        for member in members.iter().filter(|member| member.tag.exempt) {
+            self.store().keep(member.id)?;
+        }
+        Ok(())
     }
 
     pub(super) fn mark_closing(&self, job: &Job) {

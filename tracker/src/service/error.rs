@@ -51,8 +51,8 @@ pub enum ServiceError {
     /// The caller has no pid that the daemon could know.
     #[error("the caller is in another pid namespace, so 'self' means nothing here; name a pid")]
     NoCaller,
-    /// The process belongs to no session.
-    #[error("process {0} belongs to no session, so no reap of one would end it")]
+    /// The process belongs to no session of the caller's.
+    #[error("process {0} belongs to no session of yours, so only root may have it kept")]
     NotAMember(ProcessId),
     /// The caller may not do that.
     #[error("{0}")]

@@ -25,7 +25,7 @@ impl Service {
             // What the kernel says now is what a reap would go by.
             tag = tracking.tag_of(id)?;
             shown.session = tag.map(|tag| tag.session);
-            shown.kept = tag.is_some_and(|tag| tag.exempt);
+            shown.kept = tag.is_some_and(|tag| tag.exempt) || tracking.is_kept(id);
         }
         let (mut chain, _) = chain(tracking.lineage(), id, caller, &visible);
         let counts = alive_by_session(&tracking);

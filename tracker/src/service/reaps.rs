@@ -40,6 +40,8 @@ pub(super) struct Running {
     session: Option<SessionId>,
     uid: u32,
     cancel: Cancel,
+    /// There is to be no further attempt.
+    given_up: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -180,13 +182,24 @@ impl Service {
         })
     }
 
-    /// Stops a reap that is under way: no signal is sent after this. Its report
-    /// comes soon. The session of one stays open if anybody of it is alive; a
-    /// directory is tried again. A reap that waits for another attempt is over.
+    /// Stops an attempt that is under way: it sends no signal after this, and its
+    /// report comes soon. The session of one stays open if anybody of it is
+    /// alive; a directory is tried again.
     pub fn cancel_reap(&self, caller: Caller, id: &str) -> Result<api::Reap, ServiceError> {
         let reap = self.one_reap(caller, id)?;
+        if let Some(running) = lock(&self.reaps).running.get(id) {
+            running.cancel.cancel();
+        }
+        Ok(reap)
+    }
+
+    /// Stops a reap for good: an attempt that is under way sends no further
+    /// signal, and there is none after it.
+    pub fn give_up_reap(&self, caller: Caller, id: &str) -> Result<api::Reap, ServiceError> {
+        let reap = self.one_reap(caller, id)?;
         let mut reaps = lock(&self.reaps);
-        if let Some(running) = reaps.running.get(id) {
+        if let Some(running) = reaps.running.get_mut(id) {
+            running.given_up = true;
             running.cancel.cancel();
             return Ok(reap);
         }
@@ -222,6 +235,7 @@ impl Service {
                 reaps.waiting.remove(&waiting.id);
             }
         }
+        self.keep_on(shown.id)?;
         let session = self.tracking().close(shown.id)?;
         self.store().remove_session(&session)?;
         Ok(shown)
@@ -324,6 +338,7 @@ impl Service {
             session: job.session().filter(|_| !job.dry_run),
             uid: job.caller().uid,
             cancel: cancel.clone(),
+            given_up: false,
             thread: None,
         };
         reaps.running.insert(id.to_owned(), entry);
@@ -361,6 +376,11 @@ impl Reaps {
         let busy = |running: &Running| running.session == Some(session);
         let found = self.running.iter().find(|(_, running)| busy(running));
         found.map(|(id, _)| id.as_str())
+    }
+
+    /// Whether there is to be no further attempt.
+    pub(super) fn is_given_up(&self, id: &str) -> bool {
+        self.running.get(id).is_some_and(|running| running.given_up)
     }
 
     /// Whether another one may begin.

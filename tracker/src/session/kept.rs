@@ -11,7 +11,8 @@ use crate::process::ProcessId;
 /// A rule is matched against the name and the program that a process has when
 /// it executes one. The answer is inherited at fork, in the order of events, so
 /// that a server that was matched and then double-forked is kept although its
-/// rule was evaluated after the fork.
+/// rule was evaluated after the fork. Who was kept when its session ended, or
+/// was in none, has no tag in the kernel that says so, and stays kept here.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     alive: HashSet<ProcessId>,
@@ -22,7 +23,13 @@ impl Kept {
     /// and has no exempt tag in the kernel yet.
     pub fn hear(&mut self, event: &Event, sessions: &Registry) -> Option<(ProcessId, Tag)> {
         let (id, tag, matched) = match event {
-            Event::Fork(fork) => (fork.child, fork.tag?, self.alive.contains(&fork.creator)),
+            Event::Fork(fork) => {
+                let inherited = self.alive.contains(&fork.creator);
+                if inherited {
+                    self.alive.insert(fork.child);
+                }
+                (fork.child, fork.tag?, inherited)
+            }
             Event::Exec(exec) => {
                 let tag = exec.tag?;
                 (
@@ -32,15 +39,19 @@ impl Kept {
                 )
             }
             Event::Snapshot(seen) => {
-                let tag = seen.tag?;
                 let by_parent = seen
                     .parent
                     .is_some_and(|parent| self.alive.contains(&parent));
+                if by_parent {
+                    self.alive.insert(seen.id);
+                }
+                let tag = seen.tag?;
+                let already = self.alive.contains(&seen.id);
                 let exe = seen.exe.as_deref().unwrap_or_default();
                 (
                     seen.id,
                     tag,
-                    by_parent || is_matched(sessions, tag, seen.id, &seen.comm, exe),
+                    already || is_matched(sessions, tag, seen.id, &seen.comm, exe),
                 )
             }
             Event::Exit(Exit { id, .. }) | Event::Gone(Gone { id, .. }) => {
@@ -160,6 +171,21 @@ mod tests {
         assert_eq!(kept.hear(&exec(4, b"sh"), &sessions), None);
         assert_eq!(kept.hear(&fork(2, 5), &sessions), None);
         assert!(kept.contains(id(4)) && !kept.contains(id(5)));
+    }
+
+    #[test]
+    fn who_has_no_session_is_kept_with_its_descendants() {
+        let (sessions, mut kept) = (sessions(), Kept::default());
+        kept.insert(id(3));
+        let Event::Fork(untagged) = fork(3, 4) else {
+            unreachable!()
+        };
+        let untagged = Fork {
+            tag: None,
+            ..untagged
+        };
+        assert_eq!(kept.hear(&Event::Fork(untagged), &sessions), None);
+        assert!(kept.contains(id(4)));
     }
 
     #[test]

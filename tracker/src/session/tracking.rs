@@ -314,10 +314,22 @@ impl Tracking {
         self.adopted.contains(&id)
     }
 
-    /// Spares a process and its descendants in every reap.
+    /// Whether a process is spared in every reap, also when no session owns it.
+    pub fn is_kept(&self, id: ProcessId) -> bool {
+        self.kept.contains(id)
+    }
+
+    /// Spares a process and its descendants in every reap. It must be alive.
     pub fn keep(&mut self, id: ProcessId) -> Result<(), SessionError> {
         self.pump()?;
-        let tag = self.source.tag_of(id)?.ok_or(SessionError::Gone(id))?;
+        let Some(tag) = self.source.tag_of(id)? else {
+            self.look_at(id, None)?;
+            self.kept.insert(id);
+            for descendant in self.lineage.descendants(id) {
+                self.kept.insert(descendant);
+            }
+            return Ok(());
+        };
         self.exempt(
             id,
             Tag {

@@ -3,7 +3,8 @@
 use super::locate::{Lead, Locator, State};
 use super::probe::Found;
 use crate::process::{
-    Held, HeldFile, HeldKind, LinkedPath, Pid, Place, Proc, ProcError, Seen, escape,
+    Held, HeldFile, HeldKind, LinkedPath, MountTable, Pid, Place, Proc, ProcError, Seen, Workdir,
+    escape,
 };
 use crate::reap::report::{HeldBy, HeldEntry, HolderEntry};
 
@@ -66,6 +67,7 @@ impl Locator {
         seen: &Seen,
     ) -> Result<Option<Vec<Holding>>, ProcError> {
         let pid = seen.id.pid;
+        self.namespace = None;
         let Some(mut all) = proc.open_files(seen)? else {
             return Ok(None);
         };
@@ -146,19 +148,27 @@ impl Locator {
                 _ => Found::Unclear("another directory has the same path now".to_owned()),
             });
         }
-        let mount = self
-            .table(proc, pid)?
-            .and_then(|table| table.by_id(file.mount_id));
+        let table = self.table(proc, pid)?;
+        let mount = table.and_then(|table| table.by_id(file.mount_id));
         let inside = match mount {
             Some(mount) if mount.device == aim.file_system => mount.in_file_system(path),
-            // On a mount inside of it.
-            Some(mount) if mount.point.starts_with(&aim.path) => return Ok(Found::Inside),
+            // On a mount inside of it, if that path leads to it in this namespace.
+            Some(mount)
+                if mount.point.starts_with(&aim.path)
+                    && table.is_some_and(|table| leads_to(table, aim)) =>
+            {
+                return Ok(Found::Inside);
+            }
             None if state == State::Unmounted => Some(path.to_owned()),
             _ => None,
         };
         let Some(inside) = inside.filter(|inside| inside.starts_with(&aim.inside)) else {
             return Ok(Found::Elsewhere);
         };
+        if matches!(held.path, LinkedPath::Deleted(_)) && !is_younger(file, aim) {
+            let why = "it is removed and may have been in a directory that had this path before";
+            return Ok(Found::Unclear(why.to_owned()));
+        }
         let nested = landmarks.others.iter().find(|(_, other)| {
             let nested =
                 other.file_system == aim.file_system && other.inside.starts_with(&aim.inside);
@@ -207,6 +217,20 @@ impl Locator {
         }
         entries
     }
+}
+
+/// Whether a namespace has the directory at its path, and nothing mounted over it.
+fn leads_to(table: &MountTable, aim: &Workdir) -> bool {
+    table.holding(&aim.path).is_some_and(|mount| {
+        mount.device == aim.file_system
+            && mount.in_file_system(&aim.path).as_deref() == Some(&aim.inside)
+    })
+}
+
+/// Whether a file was made when the directory was there. The path of a removed
+/// one may be that of a former directory, in which nothing is made any more.
+fn is_younger(file: HeldFile, aim: &Workdir) -> bool {
+    matches!((file.born_ns, aim.id.born_ns), (Some(file), Some(aim)) if file >= aim)
 }
 
 fn shown(path: &LinkedPath) -> String {

@@ -33,6 +33,8 @@ pub(super) struct Locator {
     pub(super) worker: Worker,
     /// By mount namespace, with a process that sees it; `None` when it may not be read.
     pub(super) tables: HashMap<u64, (Pid, Option<MountTable>)>,
+    /// The one that was asked for last, and of whom: a process has many files.
+    pub(super) namespace: Option<(Pid, u64)>,
     pub(super) state: State,
 }
 
@@ -78,6 +80,8 @@ pub(super) enum Location {
     Elsewhere,
     /// That may not be read.
     Unreadable,
+    /// Nowhere any more: it is on its way out.
+    Nowhere,
     /// There, or perhaps there.
     At(Cwd, Found),
 }
@@ -91,6 +95,7 @@ impl Locator {
             }),
             worker: Worker::new(PATIENCE),
             tables: HashMap::new(),
+            namespace: None,
             state: State::There,
         }
     }
@@ -153,6 +158,10 @@ impl Locator {
             Cwds::Unreadable => return Ok(Location::Unreadable),
             Cwds::Found(found) => found,
         };
+        self.namespace = None;
+        if found.is_empty() {
+            return Ok(Location::Nowhere);
+        }
         let mut location = Location::Elsewhere;
         for cwd in found {
             let Lead::There { apart, .. } = self.follow(proc, seen.id.pid, &cwd.path)? else {
@@ -249,8 +258,15 @@ impl Locator {
         proc: &Proc,
         pid: Pid,
     ) -> Result<Option<&MountTable>, ProcError> {
-        let Some(namespace) = proc.mount_namespace(pid) else {
-            return Ok(None);
+        let namespace = match self.namespace {
+            Some((whose, namespace)) if whose == pid => namespace,
+            _ => {
+                let Some(namespace) = proc.mount_namespace(pid) else {
+                    return Ok(None);
+                };
+                self.namespace = Some((pid, namespace));
+                namespace
+            }
         };
         let (_, table) = match self.tables.entry(namespace) {
             Entry::Occupied(known) => known.into_mut(),

@@ -48,6 +48,8 @@ struct Presence {
 /// Where a process is.
 enum Where {
     Elsewhere,
+    /// It is on its way out, and has no working directory any more.
+    Nowhere,
     Unreadable,
     There(Presence),
 }
@@ -185,6 +187,7 @@ impl<'a> DirTarget<'a> {
                 return Ok(Where::There(Presence { found, evidence }));
             }
             Location::Unreadable => return Ok(Where::Unreadable),
+            Location::Nowhere => return Ok(Where::Nowhere),
             Location::Elsewhere if !self.open_files => return Ok(Where::Elsewhere),
             Location::Elsewhere => {}
         }
@@ -283,7 +286,7 @@ impl Target for DirTarget<'_> {
                 continue;
             }
             match self.find(&seen)? {
-                Where::Elsewhere => {}
+                Where::Elsewhere | Where::Nowhere => {}
                 Where::Unreadable => self.take_in_unreadable(&seen, &mut look)?,
                 Where::There(presence) => self.take_in(&seen, &presence, &mut look.survey),
             }
@@ -307,6 +310,8 @@ impl Target for DirTarget<'_> {
         };
         match self.find(&seen).map_err(inconclusive)? {
             Where::There(presence) => self.judge(&seen, &presence.found),
+            // It has not left; the engine will find out that it is gone.
+            Where::Nowhere => Ok(()),
             Where::Elsewhere => {
                 self.left.insert(id);
                 Err(left())

@@ -140,6 +140,10 @@ impl Owners {
 
     fn claim_untagged(&self, tracking: &Tracking, proc: &Proc, seen: &Seen) -> Claim {
         let id = seen.id;
+        if tracking.is_kept(id) {
+            let detail = "it is kept, or a process that it descends from";
+            return Claim::Spare(SpareReason::Kept, detail.to_owned());
+        }
         let own = tracking
             .sessions()
             .iter()

@@ -22,7 +22,7 @@ pub(super) struct Landmarks {
 pub(super) enum Found {
     /// In the directory that is reaped.
     Inside,
-    /// In another session's, whether that lies in the reaped one or not.
+    /// In another session's, which lies in the reaped one or is the same.
     Worktree(SessionId),
     /// In none of them.
     Elsewhere,
@@ -103,14 +103,16 @@ impl Landmarks {
     /// Goes up to the first landmark; `is_aim` is told how many steps it took.
     fn climb(&self, dir: Dir, is_aim: impl Fn(usize, DirId) -> bool) -> Result<Found, Errno> {
         let mut here = dir;
+        let mut owner = None;
         for steps in 0..DEPTH {
             let id = here.id();
             // The innermost owns, and of two at one place the other session does.
-            if let Some((session, _)) = self.others.iter().find(|(_, other)| other.id.is(id)) {
-                return Ok(Found::Worktree(*session));
+            if owner.is_none() {
+                let other = self.others.iter().find(|(_, other)| other.id.is(id));
+                owner = other.map(|(session, _)| *session);
             }
             if is_aim(steps, id) {
-                return Ok(Found::Inside);
+                return Ok(owner.map_or(Found::Inside, Found::Worktree));
             }
             match here.parent()? {
                 Some(parent) => here = parent,
