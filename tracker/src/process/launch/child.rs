@@ -77,7 +77,7 @@ impl AsFd for Child {
 
 /// The command could not be executed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot run {}: {}", Escaped(program.as_bytes()), self.reason())]
+#[error("cannot run '{}': {}", Escaped(program.as_bytes()), self.reason())]
 pub struct ExecError {
     /// The command as it was given.
     pub program: OsString,
@@ -96,6 +96,7 @@ impl ExecError {
             Errno::NOENT if self.program.as_bytes().contains(&b'/') => {
                 "no such file, or its interpreter is missing".to_owned()
             }
+            Errno::NOENT if self.program.is_empty() => "its name is empty".to_owned(),
             Errno::NOENT => "command not found".to_owned(),
             Errno::ACCESS if std::path::Path::new(&self.program).is_dir() => {
                 "it is a directory".to_owned()
