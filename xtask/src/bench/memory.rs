@@ -41,7 +41,7 @@ pub(crate) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 /// Memory while processes come and go for as long as there is time.
 pub(crate) fn many_forks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let daemon = Daemon::start(&bench.tracker, &bench.dir)?;
-    let end = Instant::now() + Duration::from_secs(bench.pick(90, 6));
+    let end = Instant::now() + Duration::from_secs(bench.pick(60, 6));
     let batch = 20_000_u64;
     let (mut forks, mut sizes) = (0, Vec::new());
     while Instant::now() < end {
@@ -59,7 +59,7 @@ pub(crate) fn many_forks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![Row {
         what: format!(
             "resident memory of the daemon after {forks} forks in {} s",
-            bench.pick(90, 6)
+            bench.pick(60, 6)
         ),
         target: "flat",
         met: Some(after <= before + (1 << 10)),

@@ -19,10 +19,7 @@ pub(crate) fn document(rows: &[Row]) -> String {
         "- Date: {}",
         output("date", &["-u", "+%Y-%m-%d %H:%M UTC"])
     );
-    let _ = writeln!(
-        text,
-        "- Load average when it began and ended is part of the truth: see the last line.\n"
-    );
+    text.push('\n');
     text.push_str(
         "Each figure is a median, with the quartiles and the number of runs in brackets. What is\n\
          compared was run in turn, in pairs whose order alternates. Other work on the machine\n\
