@@ -62,12 +62,34 @@ impl Daemon {
 
     /// Asks for something.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask("GET", path, "")
+        self.ask("GET", path, "")?.body()
     }
 
     /// Asks for something to be done.
     pub(crate) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        self.ask("POST", path, &body.to_string())
+        self.ask("POST", path, &body.to_string())?.body()
+    }
+
+    /// Asks for something, and leaves the answer as it came.
+    pub(crate) fn time_of_get(&self, path: &str) -> anyhow::Result<(Duration, Answer)> {
+        self.time("GET", path, "")
+    }
+
+    /// Asks for something to be done, and leaves the answer as it came.
+    pub(crate) fn time_of_post(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> anyhow::Result<(Duration, Answer)> {
+        self.time("POST", path, &body.to_string())
+    }
+
+    /// From the connection to the last byte of the answer. To understand that
+    /// takes this program, which is not optimized, longer than the daemon.
+    fn time(&self, method: &str, path: &str, body: &str) -> anyhow::Result<(Duration, Answer)> {
+        let begin = Instant::now();
+        let answer = self.ask(method, path, body)?;
+        Ok((begin.elapsed(), answer))
     }
 
     /// Opens a session for a process; answers its id.
@@ -82,7 +104,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
+    fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
         let mut stream = UnixStream::connect(self.socket())?;
         stream.set_read_timeout(Some(PATIENCE))?;
         write!(
@@ -93,11 +115,22 @@ impl Daemon {
         )?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-        if !head.starts_with("HTTP/1.1 200") {
-            bail!("{method} {path}: {body}");
+        if !answer.starts_with(b"HTTP/1.1 200") {
+            bail!("{method} {path}: {}", String::from_utf8_lossy(&answer));
         }
+        Ok(Answer(answer))
+    }
+}
+
+/// An answer as it came over the wire.
+#[derive(Debug)]
+pub(crate) struct Answer(Vec<u8>);
+
+impl Answer {
+    /// What it says.
+    pub(crate) fn body(&self) -> anyhow::Result<Value> {
+        let answer = String::from_utf8_lossy(&self.0);
+        let (_, body) = answer.split_once("\r\n\r\n").context("an answer")?;
         serde_json::from_str(body).context("JSON")
     }
 }

@@ -40,10 +40,10 @@ fn crowd(bench: &Bench, count: &str, pairs: usize) -> anyhow::Result<Row> {
             Ok(())
         })?;
         let request = json!({"grace_ms": 0});
-        let begin = Instant::now();
-        let report = daemon.post(&format!("/v1/sessions/{session}/close"), &request)?;
-        let time = begin.elapsed();
+        let (time, answer) =
+            daemon.time_of_post(&format!("/v1/sessions/{session}/close"), &request)?;
         drop(crowd);
+        let report = answer.body()?;
         ensure!(report["verdict"] == "complete", "{}", report["reasons"]);
         let killed = report["counts"]["killed"].to_string();
         ensure!(killed == count, "{killed} of {count} were killed");
@@ -120,11 +120,11 @@ pub(crate) fn straggler(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             session = daemon.open(crowd.pid)?;
             Ok(())
         })?;
-        let begin = Instant::now();
         let path = format!("/v1/sessions/{session}/close");
-        let report = daemon.post(&path, &json!({"grace_ms": 5000}))?;
-        times.push(begin.elapsed());
+        let (time, answer) = daemon.time_of_post(&path, &json!({"grace_ms": 5000}))?;
+        times.push(time);
         drop(crowd);
+        let report = answer.body()?;
         ensure!(report["counts"]["terminated"] == 1, "{report}");
     }
     let times = Sample::millis(&times);

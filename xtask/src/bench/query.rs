@@ -25,8 +25,8 @@ pub(crate) fn questions(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let one = processes.last().and_then(|one| one["pid"].as_u64());
     let lineage_path = format!("/v1/processes/{}/lineage", one.context("a pid")?);
     let rounds = bench.pick(21, 5);
-    let lineage = times(rounds, || daemon.get(&lineage_path).map(drop))?;
-    let trees = times(rounds, || daemon.get(&tree_path).map(drop))?;
+    let lineage = times(rounds, || Ok(daemon.time_of_get(&lineage_path)?.0))?;
+    let trees = times(rounds, || Ok(daemon.time_of_get(&tree_path)?.0))?;
     let mut rows = vec![row(
         format!("lineage of a process with {count} alive"),
         &lineage,
@@ -61,21 +61,23 @@ fn row(what: String, times: &Sample, peers: String) -> Row {
     }
 }
 
-fn times(rounds: usize, mut what: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Sample> {
+fn times(
+    rounds: usize,
+    mut what: impl FnMut() -> anyhow::Result<Duration>,
+) -> anyhow::Result<Sample> {
     let mut times: Vec<Duration> = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        let begin = Instant::now();
-        what()?;
-        times.push(begin.elapsed());
+        times.push(what()?);
     }
     Ok(Sample::millis(&times))
 }
 
-fn listing(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+fn listing(program: &str, arguments: &[&str]) -> anyhow::Result<Duration> {
+    let begin = Instant::now();
     let output = Command::new(program).args(arguments).output();
     ensure!(
         output.with_context(|| program.to_owned())?.status.success(),
         "{program} failed"
     );
-    Ok(())
+    Ok(begin.elapsed())
 }
