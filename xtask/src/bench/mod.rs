@@ -103,7 +103,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
     let place = Place::new()?;
     let bench = Bench {
         tracker: match &options.tracker {
-            Some(tracker) => tracker.clone(),
+            // What is measured runs elsewhere.
+            Some(tracker) => {
+                fs::canonicalize(tracker).with_context(|| tracker.display().to_string())?
+            }
             None => crate::dist::build(root)?,
         },
         helper: Helper::build(root, &place.0)?,
