@@ -174,6 +174,31 @@ fn who_cannot_be_ended_now_is_ended_later() {
 }
 
 #[test]
+fn a_session_whose_end_is_cancelled_stays_as_it_is() {
+    if !able(&[Need::Ebpf]) {
+        return;
+    }
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene, Source::Ebpf);
+    let member = stubborn(&scene, &scene.dir().join("job"));
+    daemon.open("job", member.who());
+    let client = daemon
+        .tracker(&["session", "close", "job", "--json", "--grace", "60s"])
+        .start();
+    until("SIGTERM", || {
+        scene.dir().join("termed").exists().then_some(())
+    });
+    let id = only_reap(&daemon)["id"].clone();
+    let id = id.as_str().expect("an id");
+    daemon.post(&format!("/v1/reaps/{id}/cancel"), &json!({}));
+    let report = client.finish().printed_report();
+    assert_ne!(report.verdict(), "complete", "{report}");
+    assert_eq!(await_state(&daemon, "done")["attempts"], 1);
+    assert_eq!(daemon.get("/v1/sessions/job")["state"], "open");
+    assert!(member.is_alive());
+}
+
+#[test]
 fn a_reap_that_is_given_up_sends_no_signal_any_more() {
     if !able(&[Need::Ebpf]) {
         return;

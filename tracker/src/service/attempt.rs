@@ -62,7 +62,11 @@ impl Service {
                 Aim::Directory(aim) => run.directory(aim),
             }
         });
-        Attempt { result, unfinished }
+        Attempt {
+            result,
+            unfinished,
+            cancelled: cancel.is_cancelled(),
+        }
     }
 
     /// Records the outcome; answers with how long to wait before another
@@ -79,6 +83,12 @@ impl Service {
             self.mark_open(job);
             // The record stays as it is, for the next daemon.
             return (Err(ServiceError::ShuttingDown), None);
+        }
+        if let Ok(report) = &attempt.result
+            && !job.dry_run
+        {
+            // Of this attempt alone: those before it have been counted.
+            self.metrics.reaped(report);
         }
         let (attempts, attempt) = self.with_those_before(id, job, attempt);
         let again = retry::pause(job, &attempt, attempts).filter(|_| !given_up);
@@ -145,10 +155,7 @@ impl Service {
             return Ok(());
         }
         let text = match &attempt.result {
-            Ok(report) => {
-                self.metrics.reaped(report);
-                Ok(serde_json::to_string(report)?)
-            }
+            Ok(report) => Ok(serde_json::to_string(report)?),
             Err(error) => Err(error.to_string()),
         };
         let outcome = text.as_deref().map_err(String::as_str);

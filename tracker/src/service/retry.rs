@@ -28,6 +28,8 @@ pub(super) struct Attempt {
     pub(super) result: Result<Report, ServiceError>,
     /// It could not look everywhere.
     pub(super) unfinished: bool,
+    /// It was cut short on request.
+    pub(super) cancelled: bool,
 }
 
 /// How long to wait before another attempt, when there is to be one. `attempts`
@@ -35,6 +37,8 @@ pub(super) struct Attempt {
 pub(super) fn pause(job: &Job, attempt: &Attempt, attempts: u32) -> Option<Duration> {
     let again = match (&job.aim, &attempt.result) {
         _ if job.dry_run => false,
+        // Whoever cancels the end of a session gives up on its members.
+        (Aim::Session(_), _) if attempt.cancelled => false,
         (Aim::Session(aim), Ok(report)) => {
             aim.ends == Ends::Dead && (report.counts.survived > 0 || attempt.unfinished)
         }
@@ -142,6 +146,7 @@ mod tests {
         Attempt {
             result: Ok(report),
             unfinished: false,
+            cancelled: false,
         }
     }
 
@@ -170,6 +175,7 @@ mod tests {
         let failed = |error| Attempt {
             result: Err(error),
             unfinished: false,
+            cancelled: false,
         };
         let refused = failed(DirError::StillThere("/w".into()).into());
         assert_eq!(pause(&directory(), &refused, 1), None);
@@ -184,8 +190,11 @@ mod tests {
         for ends in [Ends::Never, Ends::Over] {
             assert_eq!(pause(&session(ends), &survivors, 1), None);
         }
-        // Whoever cancels the end of a session wants its members to live.
-        let cancelled = attempt(Verdict::Incomplete, 0, 1);
+        // Some may have been sent SIGTERM already.
+        let cancelled = Attempt {
+            cancelled: true,
+            ..attempt(Verdict::Survivors, 1, 1)
+        };
         assert_eq!(pause(&session(Ends::Dead), &cancelled, 1), None);
         let unfinished = Attempt {
             unfinished: true,
