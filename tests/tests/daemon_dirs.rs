@@ -279,7 +279,7 @@ fn the_daemon_and_its_client_are_spared_though_they_are_inside() {
            2>\"$DIR/log\" & until [ -S \"$DIR/s\" ]; do sleep 0.01; done; \
          TRACKER_SOCKET=\"$DIR/s\" \"$T\" reap --grace 60s --live --json --dir \"$DIR/job\" \
            >\"$DIR/report\"; echo $? >\"$DIR/status\"; kill $!; wait $!; \
-         \"$T\" serve --unpin --pin-dir {pins}; echo over >>\"$DIR/status\"; exec sleep 600"
+         \"$T\" serve --unpin --pin-dir {pins}; rmdir {pins}; echo over >>\"$DIR/status\"; exec sleep 600"
     );
     let mut command = scene.command("sh");
     command
